@@ -1,0 +1,88 @@
+package bot
+
+import (
+	"time"
+
+	"bobbin/schemas"
+)
+
+// Reply is what a door draws: data, not text. The first block says what happened or what is wrong.
+type Reply struct {
+	Private bool // for the requester's eyes alone
+	Bad     bool // a refusal or failure
+	Blocks  []Block
+	Form    *Form
+	// ID is the nonce that Choices and Form are answered with; "" when there are none.
+	ID      string
+	Choices []Choice
+	Expires time.Time // of ID; zero = no end
+	// Replace names an earlier reply's ID that this one settles; the door may draw it in the old one's place.
+	Replace string
+	Code    schemas.Code // of a refusal, for scripts; "" otherwise
+}
+
+// Block is one part of a reply; exactly one field is set. Texts use `code` for names and commands and no other markup;
+// untrusted text in them is already cleaned.
+type Block struct {
+	Text     string        // a paragraph; its lines stay lines
+	Facts    []Fact        // label and value, as a small table
+	Diff     string        // unified diff lines: "+", "-", " " or "@@"
+	Code     string        // preformatted, such as a tool's result
+	Problems []schemas.Problem
+	Table    *Table
+	File     *schemas.File // to download
+	Warning  string        // a plain warning about trust
+}
+
+// Fact is one line of a card's table.
+type Fact struct {
+	Label, Value string
+	Note         string // smaller, behind the value
+}
+
+// Table is rows under headings; a Row with only Head set starts a group.
+type Table struct {
+	Columns []string
+	Rows    []Row
+}
+
+// Row is one line of a Table. State, if set, is one of schemas' states for a door that draws a mark beside it.
+type Row struct {
+	Head  string
+	Cells []string
+	State schemas.State
+}
+
+// Choice is one thing to press or answer by number or label.
+type Choice struct {
+	Key   string // what Action.Choice carries
+	Label string // "Confirm"
+	Style string // "": plain, "primary", "danger"
+}
+
+// Form asks for values. In a line door each field is asked on a line of its own.
+type Form struct {
+	Title  string
+	Fields []Field
+	Submit string // label of the button; "" = "Send"
+}
+
+// Field is one value of a Form.
+type Field struct {
+	Name     string
+	Label    string
+	Hint     string // format, example
+	Kind     string // "": one line, "multiline", "secret", "number", "integer", "boolean", "choice", "json"
+	Required bool
+	Default  string
+	Options  []string // of a choice
+}
+
+// Notice is something that happened by itself and that a thread should see.
+type Notice struct {
+	Thread schemas.ThreadID
+	To     schemas.MemberID // "": everybody in the thread
+	Reply  Reply
+	// Changed says that the thread's servers or their states changed; a door redraws its list. Reply may be empty then.
+	Changed bool
+}

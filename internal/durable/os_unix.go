@@ -1,0 +1,19 @@
+//go:build unix
+
+package durable
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+const (
+	// flagNoWait keeps open(2) of a pipe from waiting for its other end.
+	flagNoWait   = syscall.O_NONBLOCK
+	flagNoFollow = syscall.O_NOFOLLOW
+)
+
+func looseMode(mode fs.FileMode) bool { return mode.Perm()&0o077 != 0 }
+
+func syncHandle(dir *os.File) error { return dir.Sync() }

@@ -1,0 +1,145 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Tool is one tool of a thread. Texts are cleaned of invisible and control characters: people and models see the same.
+type Tool struct {
+	Server      string // the server's name
+	Name        string // as the server calls it
+	Model       string // name for models: ext_{slug}_{tool}, at most 64 characters of [A-Za-z0-9_-]
+	Kind        Kind
+	Title       string
+	Description string
+	Input       json.RawMessage // JSON Schema 2020-12, whole
+	Output      json.RawMessage // nil if none
+	Raw         json.RawMessage // the definition as the server sent it
+	Pin         string          // SHA-256 of name, description, schemas and annotations
+	ReadOnly    bool            // says so and its name does not speak against it
+	Writes      bool            // not read-only
+	Risk        string          // "": none; "shell", "file system", "destructive": denied until a manager allows it
+	Held        string          // "": usable; "changed" or "new": waits for approval
+	Tokens      int             // estimate of what it costs the context
+}
+
+// Full is the name people write: server.tool.
+func (t Tool) Full() string { return t.Server + "." + t.Name }
+
+// Origin says on whose wish a call goes out.
+type Origin string
+
+// The origins of calls. A person's own call is its own yes, unless the tool is denied.
+const (
+	ByPerson    Origin = "person"
+	ByAssistant Origin = "assistant"
+	ByGateway   Origin = "gateway"
+)
+
+// Call is one tool call.
+type Call struct {
+	Caller  Caller
+	Origin  Origin
+	Tool    string          // server.tool or the name for models
+	Args    json.RawMessage // an object; nil = {}
+	Timeout time.Duration   // 0 = the server's, else 60 s
+	// Progress, if set, gets notifications/progress params; called from another goroutine, never after the call returned.
+	Progress func(json.RawMessage)
+}
+
+// Result is the answer of a tool, as the bytes that the server sent (an MCP CallToolResult object).
+type Result struct {
+	Raw     json.RawMessage
+	IsError bool // the tool itself says that it failed
+	Server  string
+	Tool    string
+	RunsAs  MemberID
+	Took    time.Duration
+	Receipt string // short reference in the audit log
+	Spilled string // id under which the whole result is kept when Raw was cut; "" otherwise
+	Size    int    // bytes before any cut
+}
+
+// State of a live server.
+type State string
+
+// The states.
+const (
+	Starting      State = "starting"
+	Ready         State = "ready"
+	Idle          State = "idle" // stopped until it is needed; its tools are known
+	Needs         State = "needs"
+	PendingState  State = "pending approval"
+	Held          State = "held"
+	Failed        State = "failed"
+	Off           State = "off"
+	NeedsConnect  State = "needs connect"
+	ShadowedState State = "shadowed"
+)
+
+// Status is how one server of a thread is, for lists.
+type Status struct {
+	Name      string
+	Title     string
+	Kind      Kind
+	Transport Transport
+	Owner     MemberID
+	OwnerName string
+	State     State
+	Why       string   // of failed: the reason with the stderr tail's telling line; of held: which tools
+	Needs     []string // input ids without a value
+	Pending   bool     // a changed definition waits while the approved one runs
+	Tools     int
+	Writing   int // of Tools, those that write
+	HeldTools []string
+	Blocked   int           // of Tools, those denied by default
+	Tokens    int           // estimate for all tools
+	PID       int           // of a local program, 0 otherwise
+	Since     time.Time     // when it became ready
+	Took      time.Duration // from start to ready, last time
+	Calls     int
+	Protocol  string // negotiated MCP revision
+	RunsAs    string // "@alice", "the one who asks"
+	Resources bool
+	Prompts   bool
+	Stderr    string // cleaned tail, for /mcp show and /mcp doctor
+}
+
+// Resource and Prompt are listed per server; Raw is the object as the server sent it.
+type Resource struct {
+	Server, URI, Name, MIME, Description string
+	Template                             bool
+	Raw                                  json.RawMessage
+}
+
+// Prompt is one prompt of a server.
+type Prompt struct {
+	Server, Name, Description string
+	Arguments                 []PromptArgument
+}
+
+// PromptArgument is one argument of a prompt.
+type PromptArgument struct {
+	Name, Description string
+	Required          bool
+}
+
+// Ask is a question to a person about one call: policy says ask.
+type Ask struct {
+	Caller Caller
+	Tool   Tool
+	Args   json.RawMessage
+	Why    string // "it writes", "a rule of this thread says ask"
+}
+
+// Answer to an Ask.
+type Answer string
+
+// The answers. AnswerHour lasts one hour, AnswerAlways until it is taken back; both for that member and tool.
+const (
+	AnswerOnce   Answer = "once"
+	AnswerHour   Answer = "hour"
+	AnswerAlways Answer = "always"
+	AnswerDeny   Answer = "deny"
+)
