@@ -24,10 +24,10 @@ type Reply struct {
 // Block is one part of a reply; exactly one field is set. Texts use `code` for names and commands and no other markup;
 // untrusted text in them is already cleaned.
 type Block struct {
-	Text     string        // a paragraph; its lines stay lines
-	Facts    []Fact        // label and value, as a small table
-	Diff     string        // unified diff lines: "+", "-", " " or "@@"
-	Code     string        // preformatted, such as a tool's result
+	Text     string // a paragraph; its lines stay lines
+	Facts    []Fact // label and value, as a small table
+	Diff     string // unified diff lines: "+", "-", " " or "@@"
+	Code     string // preformatted, such as a tool's result
 	Problems []schemas.Problem
 	Table    *Table
 	File     *schemas.File // to download
