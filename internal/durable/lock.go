@@ -39,8 +39,7 @@ func (d *Dir) Lock(ctx context.Context, name string) (unlock func(), err error) 
 		return nil, fmt.Errorf("durable: lock of %q: %w", name, err)
 	}
 	free := sync.OnceFunc(func() {
-		_ = file.Unlock() // closing the handle, which happens in any case, frees the lock
-		_ = file.Close()
+		_ = file.Unlock() // it can only fail on a closed handle, which holds no lock
 		release()
 	})
 	if err := d.checkSidecar(file, sidecar); err != nil {
