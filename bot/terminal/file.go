@@ -1,0 +1,119 @@
+package terminal
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"bobbin/bot"
+	"bobbin/schemas"
+)
+
+// maxUpload is far above what the bot takes, so that the bot words the refusal.
+const maxUpload = 1 << 20
+
+// upload reads the file that a person named at their own terminal and hands it over under its base name.
+func (d *Door) upload(line string) (bot.Request, func(*bot.Reply), bool) {
+	path := strings.Trim(strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(line, "/mcp"), " upload")), `"'`)
+	if path == "" {
+		return bot.Request{Text: "/mcp upload"}, nil, true
+	}
+	data, err := readFile(expand(path))
+	if err != nil {
+		d.show(refusal(path+": "+plain(err), "check the path; `/mcp upload PATH` reads a file of this machine"))
+		return bot.Request{}, nil, false
+	}
+	return bot.Request{Text: "/mcp upload", File: &schemas.File{Name: filepath.Base(path), Data: data}}, nil, true
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("that is not a file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxUpload+1))
+}
+
+// formats are the words after /mcp download that are no path.
+var formats = []string{"claude", "vscode", "cursor", "remote", "client"}
+
+// download splits "/mcp download [format] [PATH]" and saves the file of the reply under PATH.
+func (d *Door) download(words []string) (bot.Request, func(*bot.Reply), bool) {
+	text, path := "/mcp download", ""
+	for _, w := range words[2:] {
+		if f := strings.TrimPrefix(w, "format:"); slices.Contains(formats, f) {
+			text += " " + f
+		} else {
+			path = strings.TrimSpace(path + " " + w)
+		}
+	}
+	if path == "" {
+		return bot.Request{Text: text}, nil, true
+	}
+	return bot.Request{Text: text}, func(r *bot.Reply) { save(r, strings.Trim(path, `"'`)) }, true
+}
+
+// save writes the reply's file and puts a line about it in its place. A file that stands there already is never replaced.
+func save(r *bot.Reply, path string) {
+	for i, b := range r.Blocks {
+		if b.File == nil {
+			continue
+		}
+		target := expand(path)
+		if info, err := os.Stat(target); err == nil && info.IsDir() {
+			target = filepath.Join(target, filepath.Base(b.File.Name))
+		}
+		f, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.Write(b.File.Data)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			*r = refusal(target+": "+plain(err), "name another file")
+			return
+		}
+		r.Blocks[i] = bot.Block{Text: "saved as `" + target + "`"}
+	}
+}
+
+// expand puts the home folder in the place of a leading ~.
+func expand(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	return path
+}
+
+// plain words a file error for a person.
+func plain(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such file"
+	case errors.Is(err, fs.ErrPermission):
+		return "you may not open it"
+	case errors.Is(err, fs.ErrExist):
+		return "there is a file of that name already; it was left alone"
+	}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func refusal(text, hint string) bot.Reply {
+	return bot.Reply{Bad: true, Blocks: []bot.Block{{Text: text + "\n" + hint}}}
+}

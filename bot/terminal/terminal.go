@@ -1,0 +1,264 @@
+// Package terminal is the door of `bobbin chat`: one line is one message or command, a form asks one field a line, choices are a
+// numbered list that is answered by number or label. The same loop serves a person at a screen and a script on a pipe.
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"bobbin/bot"
+	"bobbin/schemas"
+)
+
+// handler is the bot. Handle is called from one goroutine, one request at a time.
+type handler interface {
+	Handle(context.Context, bot.Request) bot.Reply
+	Welcome(context.Context, schemas.Caller) bot.Reply
+	Complete(context.Context, schemas.Caller, string) []string
+}
+
+// noticer tells what happens by itself in the thread.
+type noticer interface {
+	Subscribe(schemas.ThreadID, schemas.MemberID) (<-chan bot.Notice, func())
+}
+
+// lines is where a person's lines come from. ReadLine returns io.EOF at the end; more is true while a paste goes on.
+type lines interface {
+	ReadLine(prompt string, secret bool) (line string, more bool, err error)
+}
+
+// Options of a Door. All but Color and Width are required.
+type Options struct {
+	Bot     handler
+	Notices noticer
+	Caller  schemas.Caller
+	In      io.Reader
+	Out     io.Writer
+	Color   bool
+	Width   int  // columns, 0 = 100
+	Echo    bool // the input does not show by itself (a pipe): prompts end their line
+}
+
+// Door is one conversation at a terminal or on a pipe.
+type Door struct {
+	opt  Options
+	in   lines
+	draw *drawing
+
+	mu      sync.Mutex // guards pending and out
+	pending *bot.Reply // the newest reply that waits for a choice
+}
+
+// New returns a Door; it panics on a missing dependency.
+func New(opt Options) *Door {
+	if opt.Bot == nil || opt.Notices == nil || opt.In == nil || opt.Out == nil {
+		panic("terminal: Bot, Notices, In and Out are required")
+	}
+	if opt.Width <= 0 {
+		opt.Width = 100
+	}
+	d := &Door{opt: opt, draw: &drawing{color: opt.Color, width: opt.Width}}
+	return d
+}
+
+// Run talks until the input ends, /quit, or ctx ends; it is called once. It returns nil at the end of the input.
+func (d *Door) Run(ctx context.Context) error {
+	d.in, d.opt.Out = newLines(d.opt, func(line string) []string { return d.opt.Bot.Complete(ctx, d.opt.Caller, line) })
+	d.show(d.opt.Bot.Welcome(ctx, d.opt.Caller))
+	notices, stop := d.opt.Notices.Subscribe(d.opt.Caller.Thread, d.opt.Caller.Member)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := range notices {
+			if len(n.Reply.Blocks) > 0 || n.Reply.Form != nil {
+				d.show(n.Reply)
+			}
+		}
+	})
+	defer wg.Wait()
+	defer stop()
+	for ctx.Err() == nil {
+		line, err := d.message()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the input: %w", err)
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if line == "/quit" || line == "/exit" {
+			return nil
+		}
+		d.turn(ctx, line)
+	}
+	return nil
+}
+
+// message reads one line, or a whole paste or JSON text that a person typed over several lines.
+func (d *Door) message() (string, error) {
+	text, more, err := d.in.ReadLine("> ", false)
+	for err == nil && !d.opt.Echo && (more || open(text)) && len(text) < 1<<20 {
+		var next string
+		next, more, err = d.in.ReadLine("… ", false)
+		if next == "" && !more {
+			break
+		}
+		text += "\n" + next
+	}
+	if text != "" && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return text, err
+}
+
+// open reports whether text is a JSON text whose braces are not closed yet.
+func open(text string) bool {
+	start := strings.IndexByte(text, '{')
+	if start < 0 || (start > 0 && !strings.HasPrefix(text, "/mcp ") && !strings.HasPrefix(text, "```")) {
+		return false
+	}
+	depth, inString := 0, false
+	for i := start; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case !inString && c == '{':
+			depth++
+		case !inString && c == '}':
+			depth--
+		}
+	}
+	return depth > 0
+}
+
+// turn handles one line to its end, forms included.
+func (d *Door) turn(ctx context.Context, line string) {
+	req, after, ok := d.request(line)
+	if !ok {
+		return
+	}
+	for {
+		req.Caller = d.opt.Caller
+		req.Progress = func(s string) { d.print(d.draw.dim(clean(s)) + "\n") }
+		reply := d.opt.Bot.Handle(ctx, req)
+		if after != nil {
+			after(&reply)
+			after = nil
+		}
+		d.show(reply)
+		if reply.Form == nil {
+			return
+		}
+		values, err := d.fill(*reply.Form)
+		if err != nil {
+			d.print("left as it was; nothing was sent\n")
+			return
+		}
+		req = bot.Request{Action: &bot.Action{ID: reply.ID, Values: values}}
+	}
+}
+
+// request reads a line as an answer to the open choices, a command with a file, or plain text.
+func (d *Door) request(line string) (req bot.Request, after func(*bot.Reply), ok bool) {
+	if a := d.answer(line); a != nil {
+		return bot.Request{Action: a}, nil, true
+	}
+	words := strings.Fields(line)
+	if len(words) >= 2 && words[0] == "/mcp" {
+		switch words[1] {
+		case "upload":
+			return d.upload(line)
+		case "download":
+			return d.download(words)
+		}
+	}
+	return bot.Request{Text: line}, nil, true
+}
+
+// answer gives the action for a number or label of the open choices, nil if the line is none.
+func (d *Door) answer(line string) *bot.Action {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pending == nil {
+		return nil
+	}
+	id := d.pending.ID
+	if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(d.pending.Choices) {
+		return &bot.Action{ID: id, Choice: d.pending.Choices[n-1].Key}
+	}
+	for _, c := range d.pending.Choices {
+		if strings.EqualFold(line, c.Label) || strings.EqualFold(line, c.Key) {
+			return &bot.Action{ID: id, Choice: c.Key}
+		}
+	}
+	return nil
+}
+
+// fill asks for each field of a form on a line of its own. An error means that the person gave up.
+func (d *Door) fill(f bot.Form) (map[string]string, error) {
+	values := make(map[string]string, len(f.Fields))
+	for _, field := range f.Fields {
+		v, err := d.ask(field)
+		if err != nil {
+			return nil, err
+		}
+		values[field.Name] = v
+	}
+	return values, nil
+}
+
+func (d *Door) ask(f bot.Field) (string, error) {
+	for i, o := range f.Options {
+		d.print(fmt.Sprintf("    %d) %s\n", i+1, clean(o)))
+	}
+	line, more, err := d.in.ReadLine(d.draw.prompt(f), f.Kind == "secret")
+	for err == nil && more {
+		var next string
+		next, more, err = d.in.ReadLine("", f.Kind == "secret")
+		line += "\n" + next
+	}
+	if err != nil && line == "" {
+		return "", err
+	}
+	if strings.TrimSpace(line) == "/cancel" {
+		return "", errors.New("given up")
+	}
+	if line == "" {
+		return f.Default, nil
+	}
+	if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(f.Options) {
+		return f.Options[n-1], nil
+	}
+	if f.Kind == "multiline" {
+		line = strings.ReplaceAll(line, `\n`, "\n")
+	}
+	return line, nil
+}
+
+// show draws a reply and keeps its choices open.
+func (d *Door) show(r bot.Reply) {
+	text := d.draw.reply(r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case len(r.Choices) > 0:
+		d.pending = &r
+	case d.pending != nil && r.Replace == d.pending.ID:
+		d.pending = nil
+	}
+	_, _ = io.WriteString(d.opt.Out, text)
+}
+
+func (d *Door) print(s string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, _ = io.WriteString(d.opt.Out, s)
+}
