@@ -143,3 +143,10 @@ const (
 	AnswerAlways Answer = "always"
 	AnswerDeny   Answer = "deny"
 )
+
+// HeldTool is a tool that waits for approval, shown to people.
+type HeldTool struct {
+	Tool Tool   // as the server says it now
+	Why  string // "changed" or "new"
+	Diff string // unified diff lines from the approved definition to the present one, cleaned; without file header
+}
