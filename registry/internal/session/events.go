@@ -1,0 +1,214 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	firstPause = time.Second // before a stream is opened again
+	minPause   = 10 * time.Millisecond
+	maxPause   = 30 * time.Second
+	maxResume  = 100 // times that one answer may be continued
+)
+
+// event is a server-sent event (HTML Living Standard, 9.2). data is valid
+// until the next one is read.
+type event struct {
+	name string
+	data []byte
+}
+
+// eventReader reads one stream, event by event.
+type eventReader struct {
+	lines  *lineReader
+	max    int64
+	lastID string        // of the last complete event
+	retry  time.Duration // what the server asked for, or zero
+}
+
+func newEventReader(r io.Reader, limit int64) *eventReader {
+	return &eventReader{lines: newLineReader(r, int(limit)), max: limit}
+}
+
+// next returns the next event that has data.
+func (r *eventReader) next() (event, error) {
+	var e event
+	id, hasID, hasData := "", false, false
+	for {
+		line, err := r.lines.next()
+		if err != nil && (err != io.EOF || !hasData) {
+			return event{}, err
+		}
+		if err != nil || len(line) == 0 {
+			if hasID && err == nil {
+				r.lastID, hasID = id, false
+			}
+			if hasData {
+				return e, nil
+			}
+			e.name = ""
+			continue
+		}
+		field, value := cutField(line)
+		switch field {
+		case "event":
+			e.name = string(value)
+		case "data":
+			if hasData {
+				e.data = append(e.data, '\n')
+			}
+			hasData = true
+			if e.data = append(e.data, value...); int64(len(e.data)) > r.max {
+				return event{}, fmt.Errorf("%w: an event above %d bytes", ErrTooLarge, r.max)
+			}
+		case "id":
+			id, hasID = string(value), true
+		case "retry":
+			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
+				r.retry = time.Duration(ms) * time.Millisecond
+			}
+		}
+	}
+}
+
+func cutField(line []byte) (string, []byte) {
+	for i, c := range line {
+		if c == ':' {
+			value := line[i+1:]
+			if len(value) > 0 && value[0] == ' ' {
+				value = value[1:]
+			}
+			return string(line[:i]), value
+		}
+	}
+	return string(line), nil
+}
+
+// pause returns how long to wait before attempt n (from 0) to open a stream again.
+func (r *eventReader) pause(n int) time.Duration {
+	p := firstPause
+	if r.retry > 0 {
+		p = max(r.retry, minPause)
+	}
+	return min(p<<min(n, 5), maxPause)
+}
+
+// follow reads the events of a POST until the answer to id. Before 2026-07-28
+// a server may end the stream early and have the client fetch the rest (SEP-1699).
+func (w *web) follow(ctx context.Context, resp *http.Response, r *request, id int64, hand *handshake) (json.RawMessage, error) {
+	limit := int64(maxStream)
+	if r.stream {
+		limit = 1<<63 - 1
+	}
+	for n := 0; ; n++ {
+		body := &io.LimitedReader{R: resp.Body, N: limit}
+		events := newEventReader(body, w.s.opts.MaxEvent)
+		result, answered, err := w.drain(events, r, id, hand)
+		if answered {
+			return result, err
+		}
+		if limit = body.N; limit <= 0 {
+			return nil, lost(fmt.Errorf("%w: a stream above %d bytes", ErrTooLarge, maxStream))
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, lost(cause)
+		}
+		if err != io.EOF {
+			return nil, lost(err)
+		}
+		if events.lastID == "" || n >= maxResume || mcp.IsModernProtocol(hand.version) {
+			return nil, lost(errors.New("the server ended the answer's stream before the answer"))
+		}
+		if err := sleep(ctx, events.pause(0)); err != nil {
+			return nil, lost(err)
+		}
+		resp.Body.Close()
+		next, err := w.get(ctx, hand, events.lastID)
+		if err != nil {
+			return nil, lost(err)
+		}
+		defer next.Body.Close()
+		resp = next
+	}
+}
+
+// drain handles events until the answer to id or the end of the stream; id 0
+// waits for no answer.
+func (w *web) drain(events *eventReader, r *request, id int64, hand *handshake) (json.RawMessage, bool, error) {
+	for {
+		ev, err := events.next()
+		if err != nil {
+			return nil, false, err
+		}
+		e, err := scanEnvelope(ev.data)
+		switch {
+		case err != nil:
+			continue
+		case e.method == nil:
+			if got, ok := messageID(e.id); ok && got == id {
+				result, err := answerOf(e)
+				return result, true, err
+			}
+		case e.id == nil && r != nil && r.progress != nil && ownProgress(e, id):
+			r.progress(append(json.RawMessage(nil), e.params...))
+		default:
+			w.s.incoming(e, func(reply []byte) { w.s.run(func() { w.post(reply, hand) }) })
+		}
+	}
+}
+
+func ownProgress(e envelope, id int64) bool {
+	if string(e.method) != `"notifications/progress"` {
+		return false
+	}
+	own := false
+	_ = scanObject(e.params, func(key, value []byte) {
+		if string(key) == "progressToken" {
+			got, ok := messageID(value)
+			own = ok && got == id
+		}
+	})
+	return own
+}
+
+// get opens the server's own stream, or continues an answer behind lastID.
+func (w *web) get(ctx context.Context, hand *handshake, lastID string) (*http.Response, error) {
+	req, err := w.request(ctx, http.MethodGet, nil, hand)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if lastID != "" {
+		req.Header.Set("Last-Event-ID", lastID)
+	}
+	resp, err := w.do(req)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		resp.Body.Close()
+		return nil, &StatusError{Status: resp.StatusCode}
+	}
+	return resp, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

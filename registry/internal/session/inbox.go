@@ -1,0 +1,183 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+const (
+	maxNotices     = 256
+	maxNoticeBytes = 1 << 20
+	maxAsked       = 4 // questions of one server to a person at a time
+)
+
+// notices is a bounded queue of notifications with one goroutine at a time.
+type notices struct {
+	mu      sync.Mutex
+	queue   []notice
+	size    int
+	running bool
+	dropped uint64
+}
+
+type notice struct {
+	method string
+	params json.RawMessage
+}
+
+func (n *notices) droppedSoFar() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dropped
+}
+
+// asked holds the server's open questions by their id.
+type asked struct {
+	mu   sync.Mutex
+	open map[string]context.CancelFunc
+}
+
+// incoming takes a notification or a request of the server. It never blocks,
+// and neither may reply.
+func (s *Session) incoming(e envelope, reply func([]byte)) {
+	var method string
+	if json.Unmarshal(e.method, &method) != nil {
+		return
+	}
+	if e.id == nil {
+		if method == "notifications/cancelled" {
+			s.withdraw(e.params)
+			return
+		}
+		s.notify(method, e.params)
+		return
+	}
+	if c := e.id[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
+		return
+	}
+	switch {
+	case method == "ping":
+		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.id))
+	case method == "elicitation/create" && s.opts.OnElicit != nil:
+		s.elicit(e, reply)
+	default:
+		reply(refusal(e.id, -32601, "method not found"))
+	}
+}
+
+func refusal(id []byte, code int, message string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", id, code, message)
+}
+
+// notify queues a notification. A list change that already waits covers this one too.
+func (s *Session) notify(method string, params []byte) {
+	if s.opts.OnNotify == nil {
+		return
+	}
+	n := &s.notices
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if listChange(method) {
+		for _, q := range n.queue {
+			if q.method == method {
+				return
+			}
+		}
+		params = nil
+	} else if len(n.queue) >= maxNotices || n.size+len(params) > maxNoticeBytes {
+		n.dropped++
+		return
+	}
+	n.queue = append(n.queue, notice{method, bytes.Clone(params)})
+	n.size += len(params)
+	if !n.running {
+		n.running = s.run(s.tell)
+	}
+}
+
+func listChange(method string) bool {
+	switch method {
+	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
+		return true
+	}
+	return false
+}
+
+// tell empties the queue and ends.
+func (s *Session) tell() {
+	n := &s.notices
+	for {
+		n.mu.Lock()
+		if len(n.queue) == 0 || s.life.Err() != nil {
+			n.queue, n.size, n.running = nil, 0, false
+			n.mu.Unlock()
+			return
+		}
+		next := n.queue[0]
+		n.queue = n.queue[1:]
+		n.size -= len(next.params)
+		n.mu.Unlock()
+		s.opts.OnNotify(next.method, next.params)
+	}
+}
+
+// elicit asks a person on a goroutine of its own and answers whenever they do
+// (legacy protocol: the server sends a request).
+func (s *Session) elicit(e envelope, reply func([]byte)) {
+	id, params := string(e.id), bytes.Clone(e.params)
+	ctx, cancel := context.WithCancel(s.life)
+	s.asked.mu.Lock()
+	defer s.asked.mu.Unlock()
+	if s.asked.open == nil {
+		s.asked.open = map[string]context.CancelFunc{}
+	}
+	if _, twice := s.asked.open[id]; twice || len(s.asked.open) >= maxAsked {
+		cancel()
+		reply(refusal(e.id, -32603, "too many open questions"))
+		return
+	}
+	started := s.run(func() {
+		result := s.ask(ctx, params)
+		withdrawn := ctx.Err() != nil
+		s.asked.mu.Lock()
+		delete(s.asked.open, id)
+		s.asked.mu.Unlock()
+		cancel()
+		if !withdrawn {
+			reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, result))
+		}
+	})
+	if !started {
+		cancel()
+		return
+	}
+	s.asked.open[id] = cancel
+}
+
+// ask returns the person's ElicitResult on one line, or "cancel" if there is none.
+func (s *Session) ask(ctx context.Context, params json.RawMessage) []byte {
+	result, err := s.opts.OnElicit(ctx, params)
+	if err == nil && len(result) > 0 {
+		if result, err = compactObject(result); err == nil {
+			return result
+		}
+	}
+	return []byte(`{"action":"cancel"}`)
+}
+
+// withdraw ends a question that the server no longer wants answered.
+func (s *Session) withdraw(params []byte) {
+	_ = scanObject(params, func(key, value []byte) {
+		if string(key) != "requestId" {
+			return
+		}
+		s.asked.mu.Lock()
+		defer s.asked.mu.Unlock()
+		if cancel := s.asked.open[string(value)]; cancel != nil {
+			cancel()
+		}
+	})
+}

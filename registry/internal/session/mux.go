@@ -1,0 +1,139 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+)
+
+// mux matches answers that arrive on one stream with the calls that wait for
+// them. Stdio and legacy HTTP+SSE share it.
+type mux struct {
+	mu      sync.Mutex
+	waiting map[int64]*waiter
+	over    error // why the stream ended; nil while it lives
+}
+
+type waiter struct {
+	answer   chan answer
+	progress chan json.RawMessage // nil if nobody listens
+}
+
+type answer struct {
+	result json.RawMessage
+	err    error
+}
+
+// progressQueue is how many progress notes wait for a slow caller; more are dropped.
+const progressQueue = 16
+
+// add registers id. It fails once the stream is over.
+func (m *mux) add(id int64, progress bool) (*waiter, error) {
+	w := &waiter{answer: make(chan answer, 1)}
+	if progress {
+		w.progress = make(chan json.RawMessage, progressQueue)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over != nil {
+		return nil, notSent(m.over)
+	}
+	m.waiting[id] = w
+	return w, nil
+}
+
+// drop forgets id and reports whether it was still waiting.
+func (m *mux) drop(id int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.waiting[id]
+	delete(m.waiting, id)
+	return ok
+}
+
+// take removes the waiter of an answer; nil for an unknown or repeated id.
+func (m *mux) take(raw []byte) *waiter {
+	id, ok := messageID(raw)
+	if !ok {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.waiting[id]
+	delete(m.waiting, id)
+	return w
+}
+
+// deliver hands an answer to its caller. It never blocks.
+func (m *mux) deliver(e envelope) {
+	if w := m.take(e.id); w != nil {
+		result, err := answerOf(e)
+		w.answer <- answer{result, err}
+	}
+}
+
+// progressed routes a progress note to its call and reports whether there is one.
+func (m *mux) progressed(params []byte) bool {
+	var token []byte
+	_ = scanObject(params, func(key, value []byte) {
+		if string(key) == "progressToken" {
+			token = value
+		}
+	})
+	id, ok := messageID(token)
+	if !ok {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.waiting[id]
+	if w == nil || w.progress == nil {
+		return false
+	}
+	select {
+	case w.progress <- bytes.Clone(params):
+	default:
+	}
+	return true
+}
+
+// fail ends the stream once and gives every waiting call an unknown outcome.
+// It reports whether this call was the one that ended it.
+func (m *mux) fail(err error) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over != nil {
+		return false
+	}
+	m.over = err
+	for _, w := range m.waiting {
+		w.answer <- answer{err: lost(err)}
+	}
+	clear(m.waiting)
+	return true
+}
+
+func (m *mux) err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.over
+}
+
+// wait returns the answer, or the end of ctx as (zero, false). Progress runs
+// on the caller's goroutine, what came before the answer runs before it.
+func (w *waiter) wait(ctx context.Context, progress func(json.RawMessage)) (answer, bool) {
+	for {
+		select {
+		case p := <-w.progress:
+			progress(p)
+		case a := <-w.answer:
+			for len(w.progress) > 0 {
+				progress(<-w.progress)
+			}
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		}
+	}
+}

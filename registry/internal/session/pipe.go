@@ -1,0 +1,232 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+const (
+	maxGarbage  = 100      // lines on stdout that are not MCP before the server is given up
+	writeBatch  = 64 << 10 // queued messages go out together up to this size
+	maxUnsent   = 1024     // messages
+	sampleBytes = 200
+)
+
+// pipe speaks newline-delimited JSON-RPC with a child process. One goroutine
+// reads; one more writes while there is something to write.
+type pipe struct {
+	mux
+	s       *Session
+	rw      io.ReadWriteCloser
+	max     int
+	stall   time.Duration
+	writing bool        // under mux.mu, as is unsent
+	unsent  []*outgoing // oldest first
+	size    int         // bytes in unsent
+
+	garbage int // the read loop's
+	sample  string
+}
+
+type outgoing struct {
+	data    []byte
+	started bool // under mux.mu
+}
+
+func newPipe(s *Session, rw io.ReadWriteCloser, limit int, stall time.Duration) *pipe {
+	p := &pipe{mux: mux{waiting: map[int64]*waiter{}}, s: s, rw: rw, max: limit, stall: stall}
+	s.run(p.read)
+	return p
+}
+
+func (p *pipe) roundTrip(ctx context.Context, r *request) (json.RawMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, notSent(err)
+	}
+	id := p.s.ids.Add(1)
+	w, err := p.add(id, r.progress != nil)
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.send(r.encode(id, p.s.meta))
+	if err != nil {
+		p.drop(id)
+		return nil, err
+	}
+	a, answered := w.wait(ctx, r.progress)
+	if answered {
+		if errors.Is(a.err, ErrLost) && p.revoke(out) {
+			return nil, notSent(p.err())
+		}
+		return a.result, a.err
+	}
+	waiting := p.drop(id)
+	if p.revoke(out) {
+		return nil, notSent(ctx.Err())
+	}
+	if waiting && r.hand == nil { // initialize must not be cancelled (2025-11-25, basic/utilities/cancellation)
+		_, _ = p.send(cancelMessage(id))
+	}
+	return nil, lost(ctx.Err())
+}
+
+func (p *pipe) notify(_ context.Context, message []byte, _ *handshake) error {
+	_, err := p.send(message)
+	return err
+}
+
+// send queues one line and never blocks.
+func (p *pipe) send(line []byte) (*outgoing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.over != nil:
+		return nil, notSent(p.over)
+	case len(line) > p.max:
+		return nil, notSent(fmt.Errorf("request above %d bytes", p.max))
+	case len(p.unsent) >= maxUnsent || p.size+len(line) > 2*p.max:
+		return nil, notSent(ErrStuck)
+	}
+	out := &outgoing{data: line}
+	p.unsent = append(p.unsent, out)
+	p.size += len(line)
+	if !p.writing {
+		p.writing = p.s.run(p.write)
+	}
+	return out, nil
+}
+
+// revoke takes back a message that no byte was written of.
+func (p *pipe) revoke(out *outgoing) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out.started {
+		return false
+	}
+	for i, o := range p.unsent {
+		if o == out {
+			p.unsent = append(p.unsent[:i], p.unsent[i+1:]...)
+			p.size -= len(out.data)
+			break
+		}
+	}
+	return true
+}
+
+// write empties the queue and ends. A write that takes longer than the stall
+// limit ends the session: half a line cannot be taken back.
+func (p *pipe) write() {
+	watch := time.AfterFunc(p.stall, func() { p.end(ErrStuck) })
+	defer watch.Stop()
+	for {
+		data := p.batch()
+		if data == nil {
+			return
+		}
+		watch.Reset(p.stall)
+		if _, err := p.rw.Write(data); err != nil {
+			p.end(fmt.Errorf("writing to the server: %w", err))
+			return
+		}
+	}
+}
+
+// batch takes the next bytes to write; nil ends the writer.
+func (p *pipe) batch() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.unsent) == 0 || p.over != nil {
+		p.writing = false
+		return nil
+	}
+	data, n := p.unsent[0].data, 1
+	p.unsent[0].started = true
+	for n < len(p.unsent) && len(data)+len(p.unsent[n].data) <= writeBatch {
+		data = append(data, p.unsent[n].data...)
+		p.unsent[n].started = true
+		n++
+	}
+	p.size -= len(data)
+	rest := copy(p.unsent, p.unsent[n:])
+	clear(p.unsent[rest:])
+	p.unsent = p.unsent[:rest]
+	return data
+}
+
+func (p *pipe) read() {
+	lines := newLineReader(p.rw, p.max)
+	for {
+		line, err := lines.next()
+		if err == nil {
+			err = p.message(line)
+		}
+		if err != nil {
+			p.end(err)
+			return
+		}
+	}
+}
+
+func (p *pipe) message(line []byte) error {
+	e, err := scanEnvelope(line)
+	switch {
+	case len(line) == 0:
+		return nil
+	case err != nil || e.method == nil && e.id == nil:
+		return p.noise(line)
+	case e.method == nil:
+		p.deliver(e)
+	case e.id == nil && string(e.method) == `"notifications/progress"` && p.progressed(e.params):
+	default:
+		p.s.incoming(e, func(reply []byte) { _, _ = p.send(reply) })
+	}
+	return nil
+}
+
+// noise counts a line that is not MCP, such as a log line on stdout.
+func (p *pipe) noise(line []byte) error {
+	if p.garbage++; p.garbage == 1 {
+		p.sample = excerpt(line)
+	}
+	if p.garbage > maxGarbage {
+		return fmt.Errorf("%w: more than %d lines on stdout are not JSON-RPC, the first: %s", ErrGarbage, maxGarbage, p.sample)
+	}
+	return nil
+}
+
+// end fails the calls, tells the session and only then closes the child,
+// whose Close may take its time.
+func (p *pipe) end(err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
+		err = fmt.Errorf("server closed its output: %w", err)
+		if p.sample != "" {
+			err = fmt.Errorf("%w, after the line: %s", err, p.sample)
+		}
+	}
+	if p.fail(err) {
+		p.s.lost(err)
+		_ = p.rw.Close()
+	}
+}
+
+func (p *pipe) close(context.Context) error {
+	if p.fail(ErrClosed) {
+		return p.rw.Close()
+	}
+	return nil
+}
+
+// excerpt returns the printable start of untrusted bytes.
+func excerpt(b []byte) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(b[:min(len(b), sampleBytes)]), "?"))
+}

@@ -1,0 +1,106 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// link carries messages to one server and brings the answers back. Its
+// methods may be called concurrently.
+type link interface {
+	// roundTrip sends r and waits for the answer. The result is one valid
+	// JSON object on memory of its own. It returns soon after ctx ends.
+	roundTrip(ctx context.Context, r *request) (json.RawMessage, error)
+	// notify sends one notification or answer. It waits for its acceptance at most until ctx ends.
+	notify(ctx context.Context, message []byte, h *handshake) error
+	// close ends the connection and fails what is pending. It is called once.
+	close(ctx context.Context) error
+}
+
+// request is a JSON-RPC request that has no id yet: each attempt gets a new one.
+type request struct {
+	method   string
+	params   []byte            // one JSON object on one line, or nil
+	name     string            // the tool, prompt or resource, for the Mcp-Name header
+	headers  map[string]string // Mcp-Param-* headers (SEP-2243)
+	progress func(json.RawMessage)
+	stream   bool       // lives until its context ends; its total size has no limit
+	hand     *handshake // set while the protocol version is being agreed
+}
+
+// handshake is the state of an agreement that has not been adopted yet.
+type handshake struct {
+	version, session string
+}
+
+// encode writes the request as one line. meta is the open "_meta" object that
+// the protocol version asks for, or empty. A handshake request has its own.
+func (r *request) encode(id int64, meta string) []byte {
+	b := make([]byte, 0, 128+len(r.method)+len(r.params)+len(meta))
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, `,"method":"`...)
+	b = append(b, r.method...)
+	b = append(b, '"')
+	if r.hand != nil || meta == "" && r.progress == nil {
+		if r.params != nil {
+			b = append(b, `,"params":`...)
+			b = append(b, r.params...)
+		}
+		return append(b, "}\n"...)
+	}
+	b = append(b, `,"params":{"_meta":{`...)
+	b = append(b, meta...)
+	if r.progress != nil {
+		if meta != "" {
+			b = append(b, ',')
+		}
+		b = append(b, `"progressToken":`...)
+		b = strconv.AppendInt(b, id, 10)
+	}
+	b = append(b, '}')
+	if len(r.params) > 2 {
+		b = append(b, ',')
+		b = append(b, r.params[1:]...)
+	} else {
+		b = append(b, '}')
+	}
+	return append(b, "}\n"...)
+}
+
+// answerOf turns the message into a result on memory of its own, or an error.
+func answerOf(e envelope) (json.RawMessage, error) {
+	switch {
+	case e.err != nil:
+		return nil, rpcError(e.err)
+	case len(e.result) > 0 && e.result[0] == '{':
+		return append(make(json.RawMessage, 0, len(e.result)), e.result...), nil
+	}
+	return nil, lost(fmt.Errorf("%w: no result object", ErrGarbage))
+}
+
+// rpcError reads an error member; some servers send a bare string.
+func rpcError(raw []byte) *RPCError {
+	var e RPCError
+	if json.Unmarshal(raw, &e) != nil {
+		e = RPCError{Code: -32603, Message: string(raw[:min(len(raw), 1024)])}
+	}
+	return &e
+}
+
+// messageID reads the id of an answer; ours are small positive integers.
+func messageID(raw []byte) (int64, bool) {
+	id, err := strconv.ParseInt(string(raw), 10, 64)
+	return id, err == nil && id > 0
+}
+
+func cancelMessage(id int64) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the caller stopped waiting"}}`+"\n", id)
+}
+
+func quote(s string) []byte {
+	b, _ := json.Marshal(s) // a string always marshals
+	return b
+}

@@ -1,0 +1,283 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	maxStream   = 64 << 20        // bytes of one answer's event stream
+	farewell    = 5 * time.Second // for messages that nobody waits for
+	maxRedirect = 3
+)
+
+// web speaks streamable HTTP (2025-03-26 and later), one POST per message.
+type web struct {
+	s        *Session
+	url      string
+	client   *http.Client
+	agreed   atomic.Pointer[handshake] // version and session id in use
+	renewing chan struct{}             // a lock that a context can end the wait for
+}
+
+func newWeb(s *Session) (*web, error) {
+	client, err := guard(s.opts.Client, s.opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	w := &web{s: s, url: s.opts.URL, client: client, renewing: make(chan struct{}, 1)}
+	w.agreed.Store(&handshake{})
+	return w, nil
+}
+
+// guard returns a copy of the client that keeps no cookies, cuts no stream by
+// a total time-out and follows a redirect only to the same origin and with the
+// same method, so that no header leaves the server it is meant for.
+func guard(c *http.Client, address string) (*http.Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, notSent(errors.New("the address is not an http or https URL"))
+	}
+	own := *c
+	own.Jar, own.Timeout = nil, 0
+	own.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+		if !sameOrigin(next.URL, u) || next.Method != via[0].Method || len(via) > maxRedirect {
+			return ErrRedirect
+		}
+		return nil
+	}
+	return &own, nil
+}
+
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
+
+func (w *web) roundTrip(ctx context.Context, r *request) (json.RawMessage, error) {
+	caller := ctx
+	ctx, cancel := w.s.within(ctx)
+	defer cancel()
+	hand := r.hand
+	if hand == nil {
+		hand = w.agreed.Load()
+	}
+	id := w.s.ids.Add(1)
+	result, err := w.exchange(ctx, r, id, hand)
+	if r.hand == nil && gone(err, hand) {
+		// The server forgot the session before it looked at the request.
+		if hand, err = w.renew(ctx, hand); err != nil {
+			return nil, notSent(err)
+		}
+		id = w.s.ids.Add(1)
+		result, err = w.exchange(ctx, r, id, hand)
+	}
+	if errors.Is(err, ErrLost) && caller.Err() != nil && r.hand == nil && !mcp.IsModernProtocol(hand.version) {
+		w.s.run(func() { w.post(cancelMessage(id), hand) })
+	}
+	return result, err
+}
+
+// gone reports that the server no longer knows the session (2025-11-25,
+// basic/transports, session management).
+func gone(err error, hand *handshake) bool {
+	var status *StatusError
+	return hand.session != "" && errors.As(err, &status) && status.Status == http.StatusNotFound
+}
+
+// renew starts a new session in place of old, once for all who ask.
+func (w *web) renew(ctx context.Context, old *handshake) (*handshake, error) {
+	select {
+	case w.renewing <- struct{}{}:
+		defer func() { <-w.renewing }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if now := w.agreed.Load(); now != old {
+		return now, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.s.opts.ConnectTimeout)
+	defer cancel()
+	hand, err := w.s.reshake(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.agreed.Store(hand)
+	w.s.changed()
+	return hand, nil
+}
+
+// exchange posts the request once and reads its answer.
+func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshake) (json.RawMessage, error) {
+	req, err := w.request(ctx, http.MethodPost, r.encode(id, w.s.meta), hand)
+	if err != nil {
+		return nil, notSent(err)
+	}
+	w.describe(req.Header, r, hand)
+	resp, err := w.do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, w.refusal(resp)
+	}
+	if r.method == string(mcp.MethodInitialize) && r.hand != nil {
+		r.hand.session = resp.Header.Get("Mcp-Session-Id")
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch kind {
+	case "application/json":
+		body, err := readBody(resp, w.s.opts.MaxBody)
+		if err != nil {
+			return nil, lost(err)
+		}
+		e, err := scanEnvelope(body)
+		if got, ok := messageID(e.id); err != nil || ok && got != id || !ok && e.err == nil {
+			return nil, lost(ErrGarbage)
+		}
+		return answerOf(e)
+	case "text/event-stream":
+		return w.follow(ctx, resp, r, id, hand)
+	}
+	return nil, lost(fmt.Errorf("%w: status %d with content type %q", ErrGarbage, resp.StatusCode, kind))
+}
+
+// describe adds the headers that mirror the body (2026-07-28, SEP-2243).
+func (w *web) describe(h http.Header, r *request, hand *handshake) {
+	if !mcp.IsModernProtocol(hand.version) {
+		return
+	}
+	h.Set(mcp.HeaderMethod, r.method)
+	if name, ok := mcp.EncodeHeaderValue(r.name); ok && r.name != "" {
+		h.Set(mcp.HeaderName, name)
+	}
+	for name, value := range r.headers {
+		h.Set(name, value)
+	}
+}
+
+// request builds an HTTP request to the server with the headers of its protocol version.
+func (w *web) request(ctx context.Context, method string, body []byte, hand *handshake) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, w.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	h := req.Header
+	for name, value := range w.s.opts.Headers {
+		h.Set(name, value)
+	}
+	h.Set("Accept", "application/json, text/event-stream")
+	if body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	if hand.version != "" {
+		h.Set("Mcp-Protocol-Version", hand.version)
+	}
+	if hand.session != "" && !mcp.IsModernProtocol(hand.version) {
+		h.Set("Mcp-Session-Id", hand.session)
+	}
+	return req, nil
+}
+
+// do sends req and tells an error before the request went out from one after it.
+func (w *web) do(req *http.Request) (*http.Response, error) { return send(w.client, req) }
+
+func send(c *http.Client, req *http.Request) (*http.Response, error) {
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	resp, err := c.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err == nil {
+		return resp, nil
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // without the address, which may hold a secret
+	}
+	if errors.Is(err, ErrRedirect) || !sent.Load() {
+		return nil, notSent(err)
+	}
+	return nil, lost(err)
+}
+
+// refusal reads an answer outside 2xx: the JSON-RPC error in it, or its status.
+func (w *web) refusal(resp *http.Response) error {
+	body, err := readBody(resp, w.s.opts.MaxBody)
+	if err == nil && resp.StatusCode < 500 {
+		if e, err := scanEnvelope(body); err == nil && len(e.err) > 0 && e.err[0] == '{' && resp.StatusCode != http.StatusNotFound {
+			return rpcError(e.err)
+		}
+	}
+	return &StatusError{Status: resp.StatusCode, Excerpt: excerpt(body)}
+}
+
+// readBody reads a whole body of at most limit decompressed bytes.
+func readBody(resp *http.Response, limit int64) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(resp.ContentLength, 0), limit)) + bytes.MinRead)
+	n, err := b.ReadFrom(io.LimitReader(resp.Body, limit+1))
+	if n > limit {
+		return nil, fmt.Errorf("%w: a body above %d bytes", ErrTooLarge, limit)
+	}
+	return b.Bytes(), err
+}
+
+func (w *web) notify(ctx context.Context, message []byte, hand *handshake) error {
+	ctx, cancel := w.s.within(ctx)
+	defer cancel()
+	return w.deliver(ctx, message, hand)
+}
+
+func (w *web) deliver(ctx context.Context, message []byte, hand *handshake) error {
+	if hand == nil {
+		hand = w.agreed.Load()
+	}
+	req, err := w.request(ctx, http.MethodPost, message, hand)
+	if err != nil {
+		return notSent(err)
+	}
+	resp, err := w.do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return w.refusal(resp)
+	}
+	return nil
+}
+
+// post sends a message that nobody waits for.
+func (w *web) post(message []byte, hand *handshake) {
+	ctx, cancel := context.WithTimeout(w.s.life, farewell)
+	defer cancel()
+	_ = w.deliver(ctx, message, hand)
+}
+
+// close ends the server's session (2025-11-25, basic/transports: DELETE). The
+// session's own context is over by now.
+func (w *web) close(ctx context.Context) error {
+	hand := w.agreed.Load()
+	if hand.session == "" || mcp.IsModernProtocol(hand.version) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	req, err := w.request(ctx, http.MethodDelete, nil, hand)
+	if err != nil {
+		return err
+	}
+	resp, err := w.do(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return nil // a server may refuse to delete, or be gone
+}
