@@ -1,0 +1,28 @@
+# make run    builds bobbin and opens its local page's door
+# make test   installs what the tests need, then runs everything
+GO      ?= go
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
+STEP     = sh scripts/step
+
+.PHONY: run build test lint bench tools clean
+
+run: build
+	./bin/bobbin serve
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/bobbin ./cmd/bobbin
+
+test:
+	$(STEP) tools sh scripts/tools
+	$(STEP) lint $(MAKE) --no-print-directory lint
+	$(STEP) platforms sh scripts/platforms
+	$(STEP) tests $(GO) test -race -timeout 20m ./...
+
+lint:
+	sh scripts/lint
+
+bench:
+	sh scripts/bench
+
+clean:
+	rm -rf bin .tools testdata/npm/node_modules

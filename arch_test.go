@@ -1,0 +1,217 @@
+// Package bobbin_test holds the plan of the house and checks that the code keeps to it. It parses files itself, because the
+// test cache does not see what another process reads.
+package bobbin_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rooms is the plan: each room and which rooms of ours it may import beside schemas and the leaves. "*" is everything.
+var rooms = map[string][]string{
+	"cmd/bobbin":                {"*"},
+	"examples/embed":            {"*"},
+	"bot/web":                   {"bot"},
+	"bot/terminal":              {"bot"},
+	"bot":                       nil,
+	"mcpstore":                  nil,
+	"registry":                  {"registry/internal/session"},
+	"registry/internal/session": nil,
+	"sandbox":                   nil,
+	"vault":                     nil,
+	"audit":                     nil,
+	"schemas":                   nil,
+	"internal/durable":          nil,
+	"internal/safehttp":         nil,
+}
+
+// leaves may be imported by every room, and import none.
+var leaves = []string{"internal/durable", "internal/safehttp"}
+
+// only lists libraries that stay in few rooms, with the reason.
+var only = map[string]struct {
+	rooms  []string
+	reason string
+}{
+	"github.com/mark3labs/mcp-go":   {[]string{"registry", "registry/internal/session"}, "MCP library types stop at the registry's wall"},
+	"github.com/fsnotify/fsnotify":  {[]string{"mcpstore"}, "one watcher serves hand edits and commits alike"},
+	"os/exec":                       {[]string{"sandbox"}, "every program starts at one place, which also ends it"},
+	"github.com/spf13/cobra":        {[]string{"cmd/bobbin"}, "flags belong to the wiring"},
+	"github.com/gofrs/flock":        {[]string{"internal/durable", "audit"}, "locks between processes are made by the leaf"},
+	"github.com/bwmarrin/discordgo": {[]string{"bot/discord"}, "a door keeps its platform to itself"},
+}
+
+// banned names calls that no code outside tests may make, with the rooms excepted and the reason.
+var banned = []struct {
+	call   string
+	except []string
+	reason string
+}{
+	{"http.DefaultClient", nil, "a URL that somebody supplied goes through the guarded client"},
+	{"http.DefaultTransport", []string{"internal/safehttp"}, "a URL that somebody supplied goes through the guarded client"},
+	{"http.Get", nil, "a URL that somebody supplied goes through the guarded client"},
+	{"http.Post", nil, "a URL that somebody supplied goes through the guarded client"},
+	{"os.WriteFile", nil, "files are written by durable, which a crash cannot tear"},
+	{"context.Background", []string{"cmd/bobbin", "examples/embed"}, "somebody must be able to end every piece of work"},
+	{"context.TODO", nil, "somebody must be able to end every piece of work"},
+}
+
+func TestWalls(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range goFiles(t) {
+		dir := path.Dir(f.name)
+		if dir == "." {
+			continue
+		}
+		seen[dir] = true
+		allowed, known := rooms[dir]
+		if !known {
+			t.Errorf("%s: the plan has no room %q; add it to the table and to docs/ARCHITECTURE.md, with the reason", f.name, dir)
+			continue
+		}
+		for _, imp := range f.ast.Imports {
+			lib, _ := strconv.Unquote(imp.Path.Value)
+			if own, ok := strings.CutPrefix(lib, "bobbin/"); ok {
+				checkOwn(t, f, dir, own, allowed)
+				continue
+			}
+			for prefix, rule := range only {
+				if (lib == prefix || strings.HasPrefix(lib, prefix+"/")) && !f.test && !slices.Contains(rule.rooms, dir) {
+					t.Errorf("%s imports %s: %s", f.name, lib, rule.reason)
+				}
+			}
+		}
+	}
+	for room := range rooms {
+		if !seen[room] {
+			t.Errorf("the plan names %q, which does not exist", room)
+		}
+	}
+}
+
+func checkOwn(t *testing.T, f goFile, dir, own string, allowed []string) {
+	leaf := slices.Contains(leaves, dir)
+	switch {
+	case own == dir, slices.Contains(allowed, "*"), slices.Contains(allowed, own):
+	case f.test && strings.HasSuffix(own, "test"):
+	case !leaf && dir != "schemas" && (own == "schemas" || slices.Contains(leaves, own)):
+	default:
+		t.Errorf("%s imports %s: a room imports schemas, leaves, and no other room", f.name, own)
+	}
+}
+
+func TestBannedCalls(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.test {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			pkg, ok := sel.X.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			for _, b := range banned {
+				if pkg.Name+"."+sel.Sel.Name == b.call && !slices.Contains(b.except, path.Dir(f.name)) {
+					t.Errorf("%s uses %s: %s", f.name, b.call, b.reason)
+				}
+			}
+			return true
+		})
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s has an init: things are wired by hand, once", f.name)
+			}
+		}
+	}
+}
+
+// TestDocs checks that every path and command that a guide names exists.
+func TestDocs(t *testing.T) {
+	docs, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := regexp.MustCompile("`([^`\n]+)`")
+	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	for _, doc := range append(docs, "README.md") {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", doc, m[1])
+			}
+		}
+		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
+			p := m[1]
+			top, _, _ := strings.Cut(p, "/")
+			if !slices.Contains(slices.Collect(maps.Keys(topFolders(t))), top) || strings.ContainsAny(p, " <>*…") || top == "data" {
+				continue
+			}
+			if _, err := os.Stat(p); err != nil {
+				t.Errorf("%s names `%s`, which does not exist", doc, p)
+			}
+		}
+	}
+}
+
+func topFolders(t *testing.T) map[string]bool {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tops := map[string]bool{}
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			tops[e.Name()] = true
+		}
+	}
+	return tops
+}
+
+type goFile struct {
+	name string
+	test bool
+	ast  *ast.File
+}
+
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	var files []goFile
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && p != "." && (strings.HasPrefix(name, ".") || slices.Contains([]string{"data", "bin", "node_modules", "testdata", "docs"}, name)) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, p, nil, parser.SkipObjectResolution)
+		files = append(files, goFile{filepath.ToSlash(p), strings.HasSuffix(name, "_test.go"), f})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+
+	"bobbin/audit"
+	"bobbin/bot"
+	"bobbin/internal/durable"
+	"bobbin/internal/safehttp"
+	"bobbin/mcpstore"
+	"bobbin/registry"
+	"bobbin/sandbox"
+	"bobbin/schemas"
+	"bobbin/vault"
+)
+
+// app is every room, plugged together.
+type app struct {
+	log      *slog.Logger
+	store    *mcpstore.Store
+	journal  *audit.Log
+	launcher *sandbox.Process
+	registry *registry.Registry
+	bot      *bot.Bot
+}
+
+// newApp opens the data folder and wires the rooms; nothing runs yet.
+func (m *Main) newApp(log *slog.Logger) (*app, error) {
+	data, err := durable.Open(m.Data)
+	if err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + m.Data + " cannot be used", Hint: "name another one with --data", Err: err}
+	}
+	folder := make(map[string]*durable.Dir)
+	for _, name := range []string{"users", "vault", "cache", "work"} {
+		if folder[name], err = data.Sub(name); err != nil {
+			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(m.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
+		}
+	}
+	a := &app{log: log}
+	if a.store, err = mcpstore.Open(folder["users"], mcpstore.Options{Log: log}); err != nil {
+		return nil, err
+	}
+	if a.journal, err = audit.Open(folder["users"], audit.Options{}); err != nil {
+		return nil, err
+	}
+	secrets, err := vault.Open(folder["vault"])
+	if err != nil {
+		return nil, err
+	}
+	if a.launcher, err = m.launcher(folder["work"], log); err != nil {
+		return nil, err
+	}
+	late := &gate{}
+	a.registry, err = registry.New(registry.Options{
+		Wishes: a.store, Launcher: a.launcher, Secrets: secrets, Journal: a.journal, Gate: late,
+		Cache: folder["cache"], HTTP: guarded(), Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.bot, err = bot.New(bot.Options{
+		Store: a.store, Registry: a.registry, Secrets: secrets, Journal: a.journal,
+		Import: mcpstore.Import, Place: func(schemas.Door) schemas.Place { return a.launcher.Place() },
+		Model: m.Model, Version: version, Log: log,
+	})
+	late.bot = a.bot
+	return a, err
+}
+
+// gate lets the registry ask through the bot, which is made after it.
+type gate struct{ bot *bot.Bot }
+
+func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
+	return g.bot.Ask(ctx, a)
+}
+
+// guarded gives the client for a connector: one for the operator's own loopback servers, one for all others.
+func guarded() func(schemas.Server) *http.Client {
+	c := safehttp.New(safehttp.Options{AllowLoopback: true})
+	return func(schemas.Server) *http.Client { return c }
+}
+
+// run starts what every command needs besides its door and waits for all of it; it returns when door does or ctx ends.
+func (a *app) run(ctx context.Context, door func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		wg   sync.WaitGroup
+		errs = make(chan error, 3)
+	)
+	part := func(run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				errs <- err
+				cancel()
+			}
+		})
+	}
+	part(a.journal.Run)
+	part(a.registry.Run)
+	part(func(ctx context.Context) error { return a.store.Run(ctx, a.bot.Edited) })
+	err := door(ctx)
+	cancel()
+	wg.Wait()
+	err = errors.Join(err, a.launcher.Close())
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// launcher picks where local servers run.
+func (m *Main) launcher(work *durable.Dir, log *slog.Logger) (*sandbox.Process, error) {
+	switch m.Sandbox {
+	case "auto", "process":
+		return sandbox.NewProcess(sandbox.Options{Work: work, Log: log})
+	case "off":
+		return sandbox.NewOff("local servers are switched off here", "start bobbin with --sandbox process"), nil
+	case "docker":
+		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: "this build cannot run servers in containers yet", Hint: "use --sandbox process to run them as yourself, or --sandbox off"}
+	}
+	return nil, usagef("--sandbox is auto, docker, process or off, not %q", m.Sandbox)
+}

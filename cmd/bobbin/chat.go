@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"bobbin/bot/terminal"
+	"bobbin/schemas"
+)
+
+func (m *Main) chatCommand() *cobra.Command {
+	var thread, user string
+	c := &cobra.Command{
+		Use: "chat", Short: "Talk to bobbin in this terminal, or on a pipe", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			caller := schemas.Caller{Thread: schemas.ThreadID(thread), Member: schemas.MemberID(user), Name: user, Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
+			if !caller.Thread.Valid() {
+				return usagef("--thread %q is no thread id: letters, digits, - and _, at most 64, beginning with a letter or digit", thread)
+			}
+			if !caller.Member.Valid() {
+				return usagef("--user %q is no user name: letters, digits, - and _, at most 64, beginning with a letter or digit", user)
+			}
+			return m.chat(c.Context(), caller)
+		},
+	}
+	c.Flags().StringVar(&thread, "thread", "terminal-default", "thread to talk in (BOBBIN_THREAD)")
+	c.Flags().StringVar(&user, "user", "operator", "who you are in it (BOBBIN_USER)")
+	return c
+}
+
+func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
+	logFile, err := m.logFile()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = logFile.Close() }()
+	a, err := m.newApp(slog.New(slog.NewTextHandler(logFile, nil)))
+	if err != nil {
+		return err
+	}
+	in, screen := m.In.(*os.File)
+	screen = screen && term.IsTerminal(int(in.Fd()))
+	opt := terminal.Options{Bot: a.bot, Notices: a.bot, Caller: caller, In: m.In, Out: m.Out, Echo: !screen}
+	if out, ok := m.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) {
+		opt.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+	return a.run(ctx, terminal.New(opt).Run)
+}
+
+// logFile keeps the operator's log of a conversation out of the conversation.
+func (m *Main) logFile() (io.WriteCloser, error) {
+	if err := os.MkdirAll(m.Data, 0o700); err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + m.Data + " cannot be made", Hint: "name another one with --data", Err: err}
+	}
+	return os.OpenFile(filepath.Join(m.Data, "bobbin.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}

@@ -1,0 +1,126 @@
+// Command bobbin lets the members of a chat thread bring their own MCP servers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"bobbin/schemas"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := NewMain(os.Stdin, os.Stdout, os.Stderr).Run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// Main is the program with its streams; the end-to-end tests run the same one.
+type Main struct {
+	In       io.Reader
+	Out, Err io.Writer
+
+	Data    string // --data
+	Sandbox string // --sandbox
+	Model   string // --model
+}
+
+// NewMain returns a program that talks over the three streams.
+func NewMain(in io.Reader, out, err io.Writer) *Main { return &Main{In: in, Out: out, Err: err} }
+
+// Run executes one command line and gives the exit code: 0 done, 1 failed, 2 the command line was wrong.
+func (m *Main) Run(ctx context.Context, args []string) int {
+	root := m.command()
+	root.SetArgs(args)
+	root.SetIn(m.In)
+	root.SetOut(m.Out)
+	root.SetErr(m.Err)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "unknown "):
+		_, _ = fmt.Fprintf(m.Err, "bobbin: %s\nhint: bobbin --help lists commands and flags\n", strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
+		return 2
+	case errors.Is(err, errQuiet):
+		return 1
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); ok {
+		_, _ = fmt.Fprintf(m.Err, "bobbin: %s\n", e.Text)
+		if e.Hint != "" {
+			_, _ = fmt.Fprintf(m.Err, "hint: %s\n", e.Hint)
+		}
+		return 1
+	}
+	_, _ = fmt.Fprintf(m.Err, "bobbin: %v\n", err)
+	return 1
+}
+
+// errUsage marks a wrong command line; errQuiet says that the words were already printed.
+var (
+	errUsage = errors.New("usage")
+	errQuiet = errors.New("said already")
+)
+
+func usagef(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+}
+
+func (m *Main) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "bobbin",
+		Short:         "Members of a chat thread bring their own MCP servers",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			return fromEnvironment(c.Flags())
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&m.Data, "data", "./data", "folder for everything that bobbin keeps (BOBBIN_DATA)")
+	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
+	f.StringVar(&m.Model, "model", "", "model for the assistant (BOBBIN_MODEL)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
+	root.AddCommand(m.serveCommand(), m.chatCommand(), m.auditCommand(), m.versionCommand())
+	return root
+}
+
+// fromEnvironment fills every flag that was not given from BOBBIN_<NAME>.
+func fromEnvironment(flags *pflag.FlagSet) error {
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "BOBBIN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		v, ok := os.LookupEnv(name)
+		if !ok || f.Changed || err != nil || f.Name == "help" {
+			return
+		}
+		if e := flags.Set(f.Name, v); e != nil {
+			err = usagef("%s: %v", name, e)
+		}
+	})
+	return err
+}
+
+func (m *Main) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(m.Out, "bobbin", version)
+			return err
+		},
+	}
+}

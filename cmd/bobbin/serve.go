@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bobbin/bot/web"
+	"bobbin/schemas"
+)
+
+func (m *Main) serveCommand() *cobra.Command {
+	var listen, user string
+	c := &cobra.Command{
+		Use: "serve", Short: "Serve the local web page", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !schemas.MemberID(user).Valid() {
+				return usagef("--user %q is no user name: letters, digits, - and _, at most 64, beginning with a letter or digit", user)
+			}
+			return m.serve(c.Context(), listen, user)
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "loopback address of the page (BOBBIN_LISTEN)")
+	c.Flags().StringVar(&user, "user", "operator", "who you are on the page (BOBBIN_USER)")
+	return c
+}
+
+func (m *Main) serve(ctx context.Context, listen, user string) error {
+	log := slog.New(slog.NewTextHandler(m.Err, nil))
+	a, err := m.newApp(log)
+	if err != nil {
+		return err
+	}
+	l, err := loopback(listen)
+	if err != nil {
+		return err
+	}
+	door, err := web.New(web.Options{
+		Bot: a.bot, Threads: a.store.Threads, Token: rand.Text(), Log: log,
+		Member: schemas.Caller{Member: schemas.MemberID(user), Name: user, Door: schemas.DoorWeb, Role: schemas.Owner, Operator: true},
+	})
+	if err != nil {
+		return err
+	}
+	return a.run(ctx, func(ctx context.Context) error {
+		_, _ = fmt.Fprintf(m.Out, "bobbin is ready. Open this link in a browser on this machine:\n\n  %s\n\nCtrl-C stops it.\n", door.Link(l.Addr().String()))
+		return serveHTTP(ctx, door, l)
+	})
+}
+
+// serveHTTP serves until ctx ends, then gives open requests five seconds.
+func serveHTTP(ctx context.Context, door *web.Door, l net.Listener) error {
+	srv := door.Server()
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(grace); err != nil {
+		_ = srv.Close()
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// loopback listens on an address of this machine only.
+func loopback(addr string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, usagef("--listen %q is no address like 127.0.0.1:8080", addr)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !ip.IsLoopback() {
+		return nil, usagef("--listen %q: the local page is served on loopback only, such as 127.0.0.1:8080", addr)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: addr + " is already in use", Hint: "another bobbin may be running; choose another port with --listen 127.0.0.1:8081", Err: err}
+	}
+	return l, err
+}
