@@ -22,6 +22,7 @@ type Record struct {
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Receipt string    `json:"receipt,omitempty"` // joins begin and end
 	Detail  string    `json:"detail,omitempty"`  // short, redacted: "1 added: github", a reason
+	Torn    int       `json:"torn,omitempty"`    // bytes before this line that a crashed writer left unfinished; set by the log
 	Prev    string    `json:"prev"`              // hash of the line before, "" for the first
 	Hash    string    `json:"hash"`              // of this record without Hash
 }
