@@ -184,7 +184,7 @@ func (s *Session) answers(ctx context.Context, requests []byte) ([]byte, bool, e
 		}
 		b = append(b, '"')
 		b = append(append(b, q.id...), `":`...)
-		asking, cancel := s.within(ctx)
+		asking, _, cancel := s.within(ctx)
 		b = append(b, s.ask(asking, e.params)...)
 		cause := context.Cause(asking)
 		cancel()

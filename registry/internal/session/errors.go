@@ -32,7 +32,7 @@ var (
 
 // RPCError is a JSON-RPC error answer: the server saw the request and refused
 // or failed it (JSON-RPC 2.0, section 5.1). Message and Data come from the
-// server and are untrusted.
+// server and are untrusted; Message is cut at 4 KiB, Data above 64 KiB dropped.
 type RPCError struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`

@@ -104,8 +104,9 @@ func (r *eventReader) pause(n int) time.Duration {
 }
 
 // follow reads the events of a POST until the answer to id. Before 2026-07-28
-// a server may end the stream early and have the client fetch the rest (SEP-1699).
-func (w *web) follow(ctx context.Context, resp *http.Response, r *request, id int64, hand *handshake) (json.RawMessage, error) {
+// a server may end the stream early and have the client fetch the rest
+// (SEP-1699). It returns the response that the caller has to close.
+func (w *web) follow(ctx context.Context, resp *http.Response, r *request, id int64, hand *handshake) (*http.Response, json.RawMessage, error) {
 	limit := int64(maxStream)
 	if r.stream {
 		limit = 1<<63 - 1
@@ -115,29 +116,28 @@ func (w *web) follow(ctx context.Context, resp *http.Response, r *request, id in
 		events := newEventReader(body, w.s.opts.MaxEvent)
 		result, answered, err := w.drain(events, r, id, hand)
 		if answered {
-			return result, err
+			return resp, result, err
 		}
 		if limit = body.N; limit <= 0 {
-			return nil, lost(fmt.Errorf("%w: a stream above %d bytes", ErrTooLarge, maxStream))
+			return resp, nil, lost(fmt.Errorf("%w: a stream above %d bytes", ErrTooLarge, maxStream))
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, lost(cause)
+			return resp, nil, lost(cause)
 		}
 		if err != io.EOF {
-			return nil, lost(err)
+			return resp, nil, lost(err)
 		}
 		if events.lastID == "" || n >= maxResume || mcp.IsModernProtocol(hand.version) {
-			return nil, lost(errors.New("the server ended the answer's stream before the answer"))
+			return resp, nil, lost(errors.New("the server ended the answer's stream before the answer"))
 		}
 		if err := sleep(ctx, events.pause(0)); err != nil {
-			return nil, lost(err)
+			return resp, nil, lost(err)
 		}
 		resp.Body.Close()
 		next, err := w.get(ctx, hand, events.lastID)
 		if err != nil {
-			return nil, lost(err)
+			return resp, nil, lost(err)
 		}
-		defer next.Body.Close()
 		resp = next
 	}
 }
@@ -162,7 +162,7 @@ func (w *web) drain(events *eventReader, r *request, id int64, hand *handshake) 
 		case e.id == nil && r != nil && r.progress != nil && ownProgress(e, id):
 			r.progress(append(json.RawMessage(nil), e.params...))
 		default:
-			w.s.incoming(e, func(reply []byte) { w.s.run(func() { w.post(reply, hand) }) })
+			w.s.incoming(e, func(reply []byte) { w.s.errand(func() { w.post(reply, hand) }) })
 		}
 	}
 }

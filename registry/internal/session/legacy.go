@@ -117,7 +117,7 @@ func (l *legacyLink) read(events *eventReader) {
 		case e.id == nil && string(e.method) == `"notifications/progress"` && l.progressed(e.params):
 		default:
 			l.s.incoming(e, func(reply []byte) {
-				l.s.run(func() {
+				l.s.errand(func() {
 					ctx, cancel := context.WithTimeout(l.s.life, farewell)
 					defer cancel()
 					_ = l.post(ctx, reply)
@@ -128,7 +128,7 @@ func (l *legacyLink) read(events *eventReader) {
 }
 
 func (l *legacyLink) roundTrip(ctx context.Context, r *request) (json.RawMessage, error) {
-	ctx, cancel := l.s.within(ctx)
+	ctx, _, cancel := l.s.within(ctx)
 	defer cancel()
 	id := l.s.ids.Add(1)
 	w, err := l.add(id, r.progress != nil)
@@ -143,7 +143,7 @@ func (l *legacyLink) roundTrip(ctx context.Context, r *request) (json.RawMessage
 		return a.result, a.err
 	}
 	if l.drop(id) && r.hand == nil {
-		l.s.run(func() {
+		l.s.errand(func() {
 			ctx, cancel := context.WithTimeout(l.s.life, farewell)
 			defer cancel()
 			_ = l.post(ctx, cancelMessage(id))

@@ -13,6 +13,8 @@ const (
 	maxPages  = 20
 	maxItems  = 512
 	maxSchema = 16 << 10 // bytes of one tool's schemas
+
+	maxListBytes = 8 << 20
 )
 
 // List is what a server lists, each item as the server sent it.
@@ -114,6 +116,7 @@ func (s *Session) pages(ctx context.Context, method, member string) (List, error
 	}
 	seen := map[string]bool{}
 	var params []byte
+	size := 0
 	for range maxPages {
 		result, err := s.link.roundTrip(ctx, &request{method: method, params: params})
 		if err != nil {
@@ -124,6 +127,9 @@ func (s *Session) pages(ctx context.Context, method, member string) (List, error
 			return List{}, lost(err)
 		}
 		for _, item := range items {
+			if size += len(item); size > maxListBytes {
+				return cut(fmt.Sprintf("the list is longer than %d bytes; the rest is left out", maxListBytes))
+			}
 			if len(all.Items) == maxItems {
 				return cut(fmt.Sprintf("the server lists more than %d; the rest is left out", maxItems))
 			}

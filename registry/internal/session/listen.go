@@ -85,38 +85,52 @@ func refusedForGood(err error) bool {
 
 // listen holds the GET stream open. A server without one answers 405.
 func (w *web) listen() {
-	var events eventReader
-	worked := (*handshake)(nil) // the session on which the stream was open before
+	var pace eventReader
+	var worked *handshake // the session on which the stream was open before
 	for n := 0; ; n++ {
-		hand := w.agreed.Load()
-		opened := time.Now()
-		resp, err := w.get(w.s.life, hand, events.lastID)
+		began := time.Now()
+		hand, err := w.hear(&pace, &worked)
 		switch {
-		case err == nil:
-			if worked != nil && worked != hand {
-				events.lastID = ""
-			}
-			worked = hand
-			next := newEventReader(resp.Body, w.s.opts.MaxEvent)
-			next.lastID, next.retry = events.lastID, events.retry
-			_, _, _ = w.drain(next, nil, 0, hand)
-			resp.Body.Close()
-			events.lastID, events.retry = next.lastID, next.retry
-			if time.Now().Sub(opened) > maxPause {
-				n = 0
-			}
 		case w.s.life.Err() != nil:
 			return
+		case w.agreed.Load() != hand:
+			continue // a new session, so the stream moves there
+		case err == nil && time.Since(began) > maxPause:
+			n = 0
 		case worked == hand && gone(err, hand):
-			events.lastID = ""
 			_, _ = w.renew(w.s.life, hand)
 		case refusedForGood(err):
 			return
 		}
-		if sleep(w.s.life, events.pause(n)) != nil {
+		if sleep(w.s.life, pace.pause(n)) != nil {
 			return
 		}
 	}
+}
+
+// hear opens the stream once and reads it to its end. It returns the session it used.
+func (w *web) hear(pace *eventReader, worked **handshake) (*handshake, error) {
+	ctx, cancel := context.WithCancel(w.s.life)
+	defer cancel()
+	w.listening.Store(&cancel) // before the session is looked up: a renewal ends this connection or is seen
+	hand := w.agreed.Load()
+	if *worked != hand {
+		pace.lastID = ""
+	}
+	resp, err := w.get(ctx, hand, pace.lastID)
+	if err != nil {
+		return hand, err
+	}
+	defer resp.Body.Close()
+	if *worked != nil && pace.lastID == "" {
+		w.s.changed()
+	}
+	*worked = hand
+	events := newEventReader(resp.Body, w.s.opts.MaxEvent)
+	events.lastID, events.retry = pace.lastID, pace.retry
+	_, _, _ = w.drain(events, nil, 0, hand) // how it ended does not matter
+	pace.lastID, pace.retry = events.lastID, events.retry
+	return hand, nil
 }
 
 // reshake starts a new session with the server in the version of the old one.

@@ -5,6 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
+)
+
+const (
+	maxErrorText = 4 << 10
+	maxErrorData = 64 << 10
 )
 
 // link carries messages to one server and brings the answers back. Its
@@ -85,7 +91,13 @@ func answerOf(e envelope) (json.RawMessage, error) {
 func rpcError(raw []byte) *RPCError {
 	var e RPCError
 	if json.Unmarshal(raw, &e) != nil {
-		e = RPCError{Code: -32603, Message: string(raw[:min(len(raw), 1024)])}
+		e = RPCError{Code: -32603, Message: excerpt(raw)}
+	}
+	if len(e.Message) > maxErrorText {
+		e.Message = strings.ToValidUTF8(e.Message[:maxErrorText], "")
+	}
+	if len(e.Data) > maxErrorData {
+		e.Data = nil
 	}
 	return &e
 }

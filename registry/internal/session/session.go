@@ -19,6 +19,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
+// maxErrands bounds the goroutines for messages that nobody waits for.
+const maxErrands = 16
+
 // Options say how to reach a server and what to offer it. Exactly one of
 // Stdio and URL is set.
 type Options struct {
@@ -94,6 +97,7 @@ type Session struct {
 	closing bool
 	wg      sync.WaitGroup
 
+	errands chan struct{} // a semaphore
 	notices notices
 	asked   asked
 }
@@ -116,7 +120,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	fill(&o.ConnectTimeout, 30*time.Second)
 	fill(&o.WriteTimeout, 30*time.Second)
 
-	s := &Session{opts: o, done: make(chan struct{})}
+	s := &Session{opts: o, done: make(chan struct{}), errands: make(chan struct{}, maxErrands)}
 	s.life, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
@@ -206,11 +210,24 @@ func (s *Session) run(fn func()) bool {
 	return true
 }
 
-// within returns a context that ends with ctx or with the session.
-func (s *Session) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }
+// errand runs fn, which nobody waits for, on one of a few goroutines, or not at all.
+func (s *Session) errand(fn func()) {
+	select {
+	case s.errands <- struct{}{}:
+		if !s.run(func() { defer func() { <-s.errands }(); fn() }) {
+			<-s.errands
+		}
+	default:
+	}
+}
+
+// within returns a context that ends with ctx or with the session. After
+// letGo it only ends with the session or by cancel.
+func (s *Session) within(ctx context.Context) (inner context.Context, letGo, cancel context.CancelFunc) {
+	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	caller := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	session := context.AfterFunc(s.life, func() { end(ErrClosed) })
+	return inner, func() { caller() }, func() { caller(); session(); end(nil) }
 }
 
 func (s *Session) modern() bool { return mcp.IsModernProtocol(s.info.Protocol) }

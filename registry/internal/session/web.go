@@ -21,6 +21,7 @@ const (
 	maxStream   = 64 << 20        // bytes of one answer's event stream
 	farewell    = 5 * time.Second // for messages that nobody waits for
 	maxRedirect = 3
+	lastWords   = 100 * time.Millisecond // for the end of a stream after its answer
 )
 
 // web speaks streamable HTTP (2025-03-26 and later), one POST per message.
@@ -30,6 +31,8 @@ type web struct {
 	client   *http.Client
 	agreed   atomic.Pointer[handshake] // version and session id in use
 	renewing chan struct{}             // a lock that a context can end the wait for
+
+	listening atomic.Pointer[context.CancelFunc] // ends the GET stream's connection
 }
 
 func newWeb(s *Session) (*web, error) {
@@ -64,9 +67,6 @@ func guard(c *http.Client, address string) (*http.Client, error) {
 func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
 func (w *web) roundTrip(ctx context.Context, r *request) (json.RawMessage, error) {
-	caller := ctx
-	ctx, cancel := w.s.within(ctx)
-	defer cancel()
 	hand := r.hand
 	if hand == nil {
 		hand = w.agreed.Load()
@@ -81,8 +81,8 @@ func (w *web) roundTrip(ctx context.Context, r *request) (json.RawMessage, error
 		id = w.s.ids.Add(1)
 		result, err = w.exchange(ctx, r, id, hand)
 	}
-	if errors.Is(err, ErrLost) && caller.Err() != nil && r.hand == nil && !mcp.IsModernProtocol(hand.version) {
-		w.s.run(func() { w.post(cancelMessage(id), hand) })
+	if errors.Is(err, ErrLost) && ctx.Err() != nil && r.hand == nil && !mcp.IsModernProtocol(hand.version) {
+		w.s.errand(func() { w.post(cancelMessage(id), hand) })
 	}
 	return result, err
 }
@@ -112,12 +112,18 @@ func (w *web) renew(ctx context.Context, old *handshake) (*handshake, error) {
 		return nil, err
 	}
 	w.agreed.Store(hand)
+	if stop := w.listening.Load(); stop != nil {
+		(*stop)()
+	}
 	w.s.changed()
 	return hand, nil
 }
 
 // exchange posts the request once and reads its answer.
 func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshake) (json.RawMessage, error) {
+	ctx, letGo, cancel := w.s.within(ctx)
+	done := cancel
+	defer func() { done() }()
 	req, err := w.request(ctx, http.MethodPost, r.encode(id, w.s.meta), hand)
 	if err != nil {
 		return nil, notSent(err)
@@ -127,7 +133,7 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	done = func() { cancel(); resp.Body.Close() }
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, w.refusal(resp)
 	}
@@ -147,7 +153,9 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 		}
 		return answerOf(e)
 	case "text/event-stream":
-		return w.follow(ctx, resp, r, id, hand)
+		last, result, err := w.follow(ctx, resp, r, id, hand)
+		done = func() { letGo(); w.s.finish(last, cancel) }
+		return result, err
 	}
 	return nil, lost(fmt.Errorf("%w: status %d with content type %q", ErrGarbage, resp.StatusCode, kind))
 }
@@ -199,7 +207,9 @@ func send(c *http.Client, req *http.Request) (*http.Response, error) {
 	if err == nil {
 		return resp, nil
 	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
+	if cause := context.Cause(req.Context()); cause != nil {
+		err = cause
+	} else if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without the address, which may hold a secret
 	}
 	if errors.Is(err, ErrRedirect) || !sent.Load() {
@@ -219,6 +229,19 @@ func (w *web) refusal(resp *http.Response) error {
 	return &StatusError{Status: resp.StatusCode, Excerpt: excerpt(body)}
 }
 
+// finish reads the end of a stream whose answer is there already, so that the
+// connection can be used again, and ends it if the end does not come.
+func (s *Session) finish(resp *http.Response, cancel context.CancelFunc) {
+	end := func() { cancel(); resp.Body.Close() }
+	if !s.run(func() {
+		defer end()
+		defer time.AfterFunc(lastWords, cancel).Stop()
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, idleBuffer))
+	}) {
+		end()
+	}
+}
+
 // readBody reads a whole body of at most limit decompressed bytes.
 func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	var b bytes.Buffer
@@ -231,7 +254,7 @@ func readBody(resp *http.Response, limit int64) ([]byte, error) {
 }
 
 func (w *web) notify(ctx context.Context, message []byte, hand *handshake) error {
-	ctx, cancel := w.s.within(ctx)
+	ctx, _, cancel := w.s.within(ctx)
 	defer cancel()
 	return w.deliver(ctx, message, hand)
 }

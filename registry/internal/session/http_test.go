@@ -1,0 +1,639 @@
+package session_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bobbin/registry/internal/session"
+)
+
+// site serves a fake over streamable HTTP and checks every header.
+type site struct {
+	*fake
+	sse     bool // answers as an event stream
+	mu      sync.Mutex
+	session string
+	n       int
+	deleted []string
+	get     func(w http.ResponseWriter, r *http.Request)
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var m message
+	_ = json.Unmarshal(body, &m)
+	s.mu.Lock()
+	current := s.session
+	s.mu.Unlock()
+	version := map[bool]string{false: legacyEra, true: modernEra}[s.modern]
+	first := m.Method == "initialize" || m.Method == "server/discover"
+	if !first && r.Header.Get("Mcp-Protocol-Version") != version {
+		s.t.Errorf("%s %s: protocol version %q", r.Method, m.Method, r.Header.Get("Mcp-Protocol-Version"))
+	}
+	if r.Header.Get("X-Api-Key") != "k" {
+		s.t.Errorf("%s %s without its header", r.Method, m.Method)
+	}
+	if !s.modern && !first && r.Header.Get("Mcp-Session-Id") != current {
+		http.Error(w, "no such session", http.StatusNotFound)
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		if s.get == nil || s.modern {
+			http.Error(w, "no", http.StatusMethodNotAllowed)
+			return
+		}
+		s.get(w, r)
+		return
+	case http.MethodDelete:
+		s.mu.Lock()
+		s.deleted = append(s.deleted, r.Header.Get("Mcp-Session-Id"))
+		s.mu.Unlock()
+		return
+	}
+	if r.Header.Get("Accept") != "application/json, text/event-stream" || r.Header.Get("Content-Type") != "application/json" {
+		s.t.Errorf("%s: headers %v", m.Method, r.Header)
+	}
+	if s.modern {
+		if m.Method == "initialize" {
+			http.Error(w, "{}", http.StatusBadRequest)
+			return
+		}
+		if r.Header.Get("Mcp-Method") != m.Method || m.Method == "tools/call" && r.Header.Get("Mcp-Name") != "echo" || r.Header.Get("Mcp-Session-Id") != "" {
+			s.t.Errorf("%s: headers %v", m.Method, r.Header)
+		}
+	} else if m.Method == "initialize" {
+		s.mu.Lock()
+		s.n++
+		s.session = fmt.Sprintf("s%d", s.n)
+		w.Header().Set("Mcp-Session-Id", s.session)
+		s.mu.Unlock()
+	}
+	flush := http.NewResponseController(w).Flush
+	stream := s.sse || m.Method == "subscriptions/listen"
+	if stream && m.ID != nil && m.Method != "" {
+		w.Header().Set("Content-Type", "text/event-stream")
+	} else {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	answered := false
+	s.handle(body, func(line string) {
+		answered = true
+		if stream {
+			fmt.Fprintf(w, "event: message\nid: 1\ndata: %s\n\n", line)
+			_ = flush()
+			return
+		}
+		_, _ = io.WriteString(w, line)
+	})
+	switch {
+	case m.ID == nil || m.Method == "":
+		w.WriteHeader(http.StatusAccepted)
+	case !answered:
+		_ = flush()
+		<-r.Context().Done()
+	}
+}
+
+func serve(t testing.TB, h http.Handler) session.Options {
+	t.Helper()
+	server := httptest.NewServer(h)
+	tr := &http.Transport{MaxIdleConnsPerHost: 32}
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); tr.CloseIdleConnections() })
+	return session.Options{URL: server.URL + "/mcp", Client: &http.Client{Transport: tr}, Headers: map[string]string{"X-Api-Key": "k"}}
+}
+
+func TestHTTP_BothErasBothAnswers(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		for _, sse := range []bool{false, true} {
+			for _, era := range []string{"", legacyEra, modernEra} {
+				t.Run(fmt.Sprintf("modern=%v sse=%v era=%s", modern, sse, era), func(t *testing.T) {
+					st := &site{fake: &fake{t: t, modern: modern}, sse: sse}
+					o := serve(t, st)
+					o.Era = era
+					s := open(t, o)
+					if i := s.Info(); i.Transport != "http" || i.Protocol != map[bool]string{false: legacyEra, true: modernEra}[modern] {
+						t.Errorf("info %+v", i)
+					}
+					if l, err := s.ListTools(t.Context()); err != nil || len(l.Items) != 1 {
+						t.Fatalf("tools %s, %v", l.Items, err)
+					}
+					got, err := s.Call(t.Context(), "echo", json.RawMessage(`{"a":1}`), nil)
+					if err != nil || string(got) != `{"content":[{"type":"text","text":"hi"}],"structuredContent":{"a":1}}` {
+						t.Fatalf("call %s, %v", got, err)
+					}
+					_, err = s.ReadResource(t.Context(), "x:y")
+					outcome(t, err, session.Failed)
+					if err := s.Ping(t.Context()); err != nil {
+						t.Errorf("ping: %v", err)
+					}
+					shut(t, s)
+					if st.mu.Lock(); !modern && fmt.Sprint(st.deleted) != "[s1]" || modern && st.deleted != nil {
+						t.Errorf("deleted %v", st.deleted)
+					}
+					st.mu.Unlock()
+				})
+			}
+		}
+	}
+}
+
+func TestHTTP_EmptyDiscoverIsLegacy(t *testing.T) {
+	st := &site{fake: &fake{t: t, on: map[string]func(message, func(string)) string{"server/discover": func(message, func(string)) string { return "{}" }}}}
+	if s := open(t, serve(t, st)); s.Info().Protocol != legacyEra {
+		t.Errorf("took %q for the era", s.Info().Protocol)
+	}
+}
+
+// A forgotten session is renewed once for all callers, and nobody notices.
+func TestHTTP_SessionRenewal(t *testing.T) {
+	st := &site{fake: &fake{t: t}}
+	o := serve(t, st)
+	changed := make(chan string, 8)
+	o.OnNotify = func(method string, _ json.RawMessage) { changed <- method }
+	s := open(t, o)
+	st.mu.Lock()
+	st.session = "forgotten"
+	st.mu.Unlock()
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := s.Call(t.Context(), "echo", nil, nil); err != nil {
+				t.Errorf("call: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := st.count("initialize"); n != 2 {
+		t.Errorf("%d times initialize, want 2", n)
+	}
+	if n := st.count("tools/call"); n != 20 {
+		t.Errorf("%d calls ran, want 20", n)
+	}
+	if got := <-changed; got != "notifications/tools/list_changed" {
+		t.Errorf("told %s", got)
+	}
+}
+
+// A server that forgets each session at once must not keep us busy.
+func TestHTTP_SessionAlwaysGone(t *testing.T) {
+	var posts atomic.Int32
+	st := &site{fake: &fake{t: t}}
+	o := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("tools/call")) {
+			posts.Add(1)
+			http.Error(w, "gone", http.StatusNotFound)
+			return
+		}
+		st.ServeHTTP(w, r)
+	}))
+	s := open(t, o)
+	_, err := s.Call(t.Context(), "echo", nil, nil)
+	outcome(t, err, session.NotRun)
+	if posts.Load() != 2 {
+		t.Errorf("%d posts", posts.Load())
+	}
+}
+
+func TestHTTP_Redirects(t *testing.T) {
+	var leaked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		leaked.Add(1)
+	}))
+	defer other.Close()
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		o := serve(t, http.RedirectHandler(other.URL, code))
+		_, err := tryOpen(t, o)
+		if !errors.Is(err, session.ErrRedirect) {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	if leaked.Load() != 0 {
+		t.Errorf("%d requests reached the other origin", leaked.Load())
+	}
+	st := &site{fake: &fake{t: t}}
+	o := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" {
+			http.Redirect(w, r, "/mcp/", http.StatusTemporaryRedirect)
+			return
+		}
+		st.ServeHTTP(w, r)
+	}))
+	s := open(t, o)
+	if _, err := s.Call(t.Context(), "echo", nil, nil); err != nil {
+		t.Errorf("redirect on the own origin: %v", err)
+	}
+}
+
+func TestHTTP_HugeAnswers(t *testing.T) {
+	filler := bytes.Repeat([]byte("x"), 1<<20)
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"body": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"a":"`)
+			for range 1 << 10 {
+				if _, err := w.Write(filler); err != nil {
+					return
+				}
+			}
+		},
+		"gzip": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			for range 1 << 8 {
+				if _, err := z.Write(filler); err != nil {
+					return
+				}
+			}
+			_ = z.Close()
+		},
+		"event": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"a":"`)
+			for range 1 << 10 {
+				if _, err := w.Write(filler); err != nil {
+					return
+				}
+			}
+		},
+		"data lines": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 1 << 20 {
+				if _, err := w.Write([]byte("data: " + string(filler[:1024]) + "\n")); err != nil {
+					return
+				}
+			}
+		},
+		"stream": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 1 << 20 {
+				if _, err := w.Write([]byte(`data: {"jsonrpc":"2.0","method":"x","params":{"a":"` + string(filler[:512<<10]) + "\"}}\n\n")); err != nil {
+					return
+				}
+			}
+		},
+		"comments": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 1 << 20 {
+				if _, err := w.Write([]byte(": " + string(filler[:4096]) + "\n\n")); err != nil {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &site{fake: &fake{t: t}}
+			s := open(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte("tools/call")) {
+					answer(w)
+					return
+				}
+				st.ServeHTTP(w, r)
+			})))
+			_, err := s.Call(t.Context(), "echo", nil, nil)
+			if !errors.Is(err, session.ErrTooLarge) {
+				t.Errorf("call: %v", err)
+			}
+			outcome(t, err, session.Unknown)
+		})
+	}
+}
+
+func TestHTTP_StrangeAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		status     int
+		kind, body string
+		want       session.Outcome
+	}{
+		"html":       {200, "text/html", "<html>", session.Unknown},
+		"list":       {200, "application/json", "[]", session.Unknown},
+		"other id":   {200, "application/json", `{"jsonrpc":"2.0","id":99999,"result":{}}`, session.Unknown},
+		"no content": {204, "", "", session.Unknown},
+		"empty":      {202, "", "", session.Unknown},
+		"half":       {200, "text/event-stream", ": hello\n\n", session.Unknown},
+		"busy":       {429, "text/plain", "slow down", session.NotRun},
+		"broken":     {500, "text/plain", strings.Repeat("e", 3<<20), session.Unknown},
+		"refused":    {400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad"}}`, session.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &site{fake: &fake{t: t}}
+			s := open(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte("tools/call")) {
+					w.Header().Set("Content-Type", c.kind)
+					w.WriteHeader(c.status)
+					_, _ = io.WriteString(w, c.body)
+					return
+				}
+				st.ServeHTTP(w, r)
+			})))
+			_, err := s.Call(t.Context(), "echo", nil, nil)
+			outcome(t, err, c.want)
+			if status, ok := errors.AsType[*session.StatusError](err); ok && len(status.Excerpt) > 200 {
+				t.Errorf("an excerpt of %d bytes", len(status.Excerpt))
+			}
+		})
+	}
+}
+
+func TestHTTP_Unreachable(t *testing.T) {
+	st := &site{fake: &fake{t: t}}
+	o := serve(t, st)
+	inner := o.Client.Transport
+	var down atomic.Bool
+	errNeedsLogin := errors.New("needs login")
+	o.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if down.Load() {
+			return nil, errNeedsLogin
+		}
+		return inner.RoundTrip(r)
+	})}
+	s := open(t, o)
+	down.Store(true)
+	_, err := s.Call(t.Context(), "echo", nil, nil)
+	if !errors.Is(err, errNeedsLogin) {
+		t.Errorf("call: %v", err)
+	}
+	outcome(t, err, session.NotRun)
+	if _, err := tryOpen(t, o); !errors.Is(err, errNeedsLogin) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestHTTP_CancelTellsALegacyServer(t *testing.T) {
+	st := &site{fake: &fake{t: t, on: map[string]func(message, func(string)) string{"tools/call": func(message, func(string)) string { return "" }}}}
+	s := open(t, serve(t, st))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Call(ctx, "echo", nil, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("call: %v", err)
+	}
+	outcome(t, err, session.Unknown)
+	eventually(t, "notifications/cancelled", func() bool { return st.count("notifications/cancelled") == 1 })
+}
+
+func TestHTTP_CloseEndsACall(t *testing.T) {
+	st := &site{fake: &fake{t: t, on: map[string]func(message, func(string)) string{"tools/call": func(message, func(string)) string { return "" }}}}
+	s := open(t, serve(t, st))
+	ended := make(chan error)
+	go func() {
+		_, err := s.Call(t.Context(), "echo", nil, nil)
+		ended <- err
+	}()
+	eventually(t, "the call", func() bool { return st.count("tools/call") == 1 })
+	shut(t, s)
+	err := <-ended
+	if !errors.Is(err, session.ErrClosed) {
+		t.Errorf("call: %v", err)
+	}
+	outcome(t, err, session.Unknown)
+}
+
+// The GET stream brings list changes and questions; an answer may take longer
+// than any request, and the stream comes back after it breaks.
+func TestHTTP_ListenStream(t *testing.T) {
+	answers := make(chan message, 1)
+	var opened atomic.Int32
+	st := &site{fake: &fake{t: t, on: map[string]func(message, func(string)) string{"": func(m message, _ func(string)) string { answers <- m; return "" }}}}
+	st.get = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if opened.Add(1) == 1 {
+			_, _ = io.WriteString(w, "id: 41\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
+			_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"e1\",\"method\":\"elicitation/create\",\"params\":{}}\n\n")
+			return
+		}
+		if r.Header.Get("Last-Event-ID") != "41" {
+			t.Errorf("resumed behind %q", r.Header.Get("Last-Event-ID"))
+		}
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+	o := serve(t, st)
+	changed := make(chan string, 8)
+	o.OnNotify = func(method string, _ json.RawMessage) { changed <- method }
+	o.OnElicit = func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		for opened.Load() < 2 { // the stream that asked is over by then
+			time.Sleep(time.Millisecond)
+		}
+		return json.RawMessage(`{"action":"decline"}`), nil
+	}
+	open(t, o)
+	if got := <-changed; got != "notifications/tools/list_changed" {
+		t.Errorf("told %s", got)
+	}
+	if m := <-answers; string(m.ID) != `"e1"` || string(m.Result) != `{"action":"decline"}` {
+		t.Errorf("answered %s %s", m.ID, m.Result)
+	}
+}
+
+// A server may end an answer's stream and have us fetch the rest (SEP-1699).
+func TestHTTP_ResumedAnswer(t *testing.T) {
+	st := &site{fake: &fake{t: t}}
+	st.get = func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Last-Event-ID") != "7" {
+			http.Error(w, "no", http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"late\":true}}\n\n", r.Header.Get("X-Id"))
+	}
+	var id atomic.Value
+	o := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("tools/call")) {
+			var m message
+			_ = json.Unmarshal(body, &m)
+			id.Store(string(m.ID))
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "id: 7\nretry: 10\ndata: \n\n")
+			return
+		}
+		if v, ok := id.Load().(string); ok {
+			r.Header.Set("X-Id", v)
+		}
+		st.ServeHTTP(w, r)
+	}))
+	s := open(t, o)
+	if got, err := s.Call(t.Context(), "echo", nil, nil); err != nil || string(got) != `{"late":true}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestHTTP_ModernListensAgain(t *testing.T) {
+	var n atomic.Int32
+	st := &site{fake: &fake{t: t, modern: true}}
+	o := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("subscriptions/listen")) && n.Add(1) == 1 {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\"}\n\n")
+			return // breaks off
+		}
+		st.ServeHTTP(w, r)
+	}))
+	changed := make(chan string, 8)
+	o.OnNotify = func(method string, _ json.RawMessage) { changed <- method }
+	open(t, o)
+	for got := range changed {
+		if got == "notifications/tools/list_changed" {
+			break // what was missed in between
+		}
+	}
+}
+
+func TestHTTP_ParamHeaders(t *testing.T) {
+	st := &site{fake: &fake{t: t, modern: true, on: map[string]func(message, func(string)) string{"tools/list": func(message, func(string)) string {
+		return `{"tools":[{"name":"echo","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}},
+			{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"no good:"}}}}]}`
+	}}}}
+	var region atomic.Value
+	s := open(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Name") == "echo" {
+			region.Store(r.Header.Get("Mcp-Param-Region"))
+		}
+		st.ServeHTTP(w, r)
+	})))
+	l, err := s.ListTools(t.Context())
+	if err != nil || len(l.Items) != 1 || len(l.Refused) != 1 || l.Refused[0].Name != "bad" {
+		t.Fatalf("tools %s, %v, %v", l.Items, l.Refused, err)
+	}
+	if _, err := s.Call(t.Context(), "echo", json.RawMessage(`{"region":"eu"}`), nil); err != nil || region.Load() != "eu" {
+		t.Errorf("sent %v, %v", region.Load(), err)
+	}
+}
+
+// oldSite serves a fake over the legacy HTTP+SSE transport.
+type oldSite struct {
+	*fake
+	endpoint string
+	stream   chan string
+	hangUp   chan struct{}
+}
+
+func (o *oldSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodGet:
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: endpoint\ndata: "+o.endpoint+"\n\n")
+		for {
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case line := <-o.stream:
+				_, _ = io.WriteString(w, "event: message\r\ndata: "+line+"\r\n\r\n")
+			case <-o.hangUp:
+				return
+			case <-r.Context().Done():
+				return
+			}
+		}
+	case r.URL.Path == "/messages":
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		o.handle(body, func(line string) { o.stream <- line })
+	default:
+		http.Error(w, "use GET", http.StatusMethodNotAllowed)
+	}
+}
+
+func TestLegacySSE(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		site := &oldSite{fake: &fake{t: t}, endpoint: "/messages?id=1", stream: make(chan string, 64), hangUp: make(chan struct{})}
+		o := serve(t, site)
+		o.SSE = asked
+		s := open(t, o)
+		if i := s.Info(); i.Transport != "sse" || i.Protocol != legacyEra {
+			t.Errorf("info %+v", i)
+		}
+		if l, err := s.ListTools(t.Context()); err != nil || len(l.Items) != 1 {
+			t.Fatalf("tools %s, %v", l.Items, err)
+		}
+		site.mu.Lock()
+		site.on = map[string]func(message, func(string)) string{"tools/call": func(message, func(string)) string { close(site.hangUp); return "" }}
+		site.mu.Unlock()
+		_, err := s.Call(t.Context(), "echo", nil, nil)
+		outcome(t, err, session.Unknown)
+		<-s.Done()
+	}
+}
+
+func TestLegacySSE_ForeignEndpoint(t *testing.T) {
+	site := &oldSite{fake: &fake{t: t}, endpoint: "http://127.0.0.1:9/steal", stream: make(chan string), hangUp: make(chan struct{})}
+	o := serve(t, site)
+	o.SSE = true
+	if _, err := tryOpen(t, o); !errors.Is(err, session.ErrRedirect) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+// Answers as event streams must not cost a connection each.
+func TestHTTP_StreamsKeepTheConnection(t *testing.T) {
+	var conns sync.Map
+	st := &site{fake: &fake{t: t}, sse: true}
+	s := open(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conns.Store(r.RemoteAddr, true)
+		st.ServeHTTP(w, r)
+	})))
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := s.Call(ctx, "echo", nil, nil)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	conns.Range(func(any, any) bool { n++; return true })
+	if n > 10 {
+		t.Errorf("%d connections for 50 calls", n)
+	}
+}
+
+// The GET stream follows to a renewed session, even if the old one never ends.
+func TestHTTP_ListenStreamMoves(t *testing.T) {
+	sessions := make(chan string, 8)
+	st := &site{fake: &fake{t: t}}
+	st.get = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		sessions <- r.Header.Get("Mcp-Session-Id")
+		<-r.Context().Done()
+	}
+	s := open(t, serve(t, st))
+	if got := <-sessions; got != "s1" {
+		t.Errorf("listens on %q", got)
+	}
+	st.mu.Lock()
+	st.session = "forgotten"
+	st.mu.Unlock()
+	if _, err := s.Call(t.Context(), "echo", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-sessions; got != "s2" {
+		t.Errorf("listens on %q", got)
+	}
+}
