@@ -1,0 +1,375 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"bobbin/registry/internal/session"
+	"bobbin/schemas"
+)
+
+const (
+	maxArguments = 1 << 20 // bytes
+	journalTime  = 5 * time.Second
+)
+
+// call is one tool call on its way. Each step either lets it go on or refuses it.
+type call struct {
+	schemas.Call
+	r       *Registry
+	t       *thread
+	tool    *tool
+	policy  schemas.Policy
+	inst    *instance
+	receipt string
+}
+
+// Call runs one tool on behalf of the caller: lookup, argument schema, policy (which may ask a person), audit "begin",
+// the call itself with a deadline, size limit, audit "end". Errors are schemas.Problems for wrong arguments, else
+// *schemas.Error: CodeFailed says that it ran and failed, CodeUnknown that nobody knows, everything else that it did not
+// run. A tool that itself reports an error is a Result with IsError. Nothing is ever tried twice after it was sent.
+func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, error) {
+	c := &call{Call: in, r: r, receipt: newReceipt()}
+	for _, step := range []func(context.Context) error{c.find, c.admit, c.arguments, c.permit} {
+		if err := step(ctx); err != nil {
+			return schemas.Result{}, c.refused(ctx, err)
+		}
+	}
+	return c.send(ctx, c.timeout(), func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
+		return s.Call(ctx, c.tool.Name, c.Args, c.Progress)
+	})
+}
+
+func newReceipt() string { return fmt.Sprintf("%08x", rand.Uint32()) }
+
+func (c *call) timeout() time.Duration { return cmp.Or(c.Timeout, c.tool.timeout, c.r.opt.CallTimeout) }
+
+// find looks the tool up; a server whose tools are unknown is started first.
+func (c *call) find(ctx context.Context) error {
+	t, s, err := c.r.view(ctx, c.Caller.Thread)
+	if err != nil {
+		return err
+	}
+	c.t = t
+	if c.Caller.Role < schemas.Member || !c.Caller.Member.Valid() {
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look, not use tools"}
+	}
+	if c.look(s) {
+		return nil
+	}
+	if v := s.unknownServer(c.Tool); v != nil {
+		if err := t.awaken(ctx, v.entry.Name); err != nil {
+			return err
+		}
+		s = t.snap.Load()
+		if c.look(s) {
+			return nil
+		}
+	}
+	return s.noTool(c.Tool, c.Caller.Member, c.r.opt.Now())
+}
+
+func (c *call) look(s *snapshot) bool {
+	c.tool, c.policy = s.byTool[c.Tool], s.policy
+	return c.tool != nil
+}
+
+// unknownServer gives the server that a name means, if it has no tools yet.
+func (s *snapshot) unknownServer(name string) *view {
+	if !s.unknown {
+		return nil
+	}
+	if v := serverOf(name, s.byName); v != nil {
+		if v.unknown {
+			return v
+		}
+		return nil
+	}
+	for _, v := range s.servers {
+		if v.unknown && strings.HasPrefix(name, "ext_"+letters(schemas.Slug(v.entry.Name))+"_") {
+			return v
+		}
+	}
+	return nil
+}
+
+// noTool says why there is no such tool: the server's state, or the name.
+func (s *snapshot) noTool(name string, m schemas.MemberID, now time.Time) error {
+	if v := serverOf(name, s.byName); v != nil {
+		if st := v.status; st.State != schemas.Ready && st.State != schemas.Idle && st.State != schemas.Held {
+			return refusedState(st.Name, st.State, st.Why, st.Needs)
+		}
+	}
+	var names []string
+	for _, t := range s.visible(m, now) {
+		names = append(names, t.Full())
+	}
+	return &schemas.Error{
+		Code: schemas.CodeNotFound, Text: fmt.Sprintf("no tool is called %q here", short(clean(name, true), 128)),
+		Hint: cmp.Or(didYouMean(name, names), "/mcp tools lists them"),
+	}
+}
+
+// refusedState says why a server in this state cannot be used.
+func refusedState(name string, state schemas.State, why string, needs []string) *schemas.Error {
+	e := &schemas.Error{Code: schemas.CodeNotReady, Text: name + " is " + string(state)}
+	switch state {
+	case schemas.Needs:
+		e.Code, e.Text = schemas.CodeNeeds, name+" needs "+strings.Join(needs, ", ")
+	case schemas.NeedsConnect:
+		e.Code, e.Text, e.Hint = schemas.CodeNeeds, name+" needs a sign-in", "/mcp connect "+name
+	case schemas.PendingState:
+		e.Code, e.Text = schemas.CodePending, name+" waits for approval"
+	case schemas.Failed:
+		e.Text, e.Hint = name+" failed: "+why, "/mcp doctor "+name
+	case schemas.Off:
+		e.Hint = "/mcp enable " + name
+	}
+	return e
+}
+
+// admit refuses a tool that waits for approval.
+func (c *call) admit(context.Context) error {
+	switch c.tool.Held {
+	case "":
+		return nil
+	case "new":
+		return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " is new since the approval and waits for one", Hint: "/mcp show " + c.tool.Server}
+	}
+	return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " changed after it was approved and waits for a new approval", Hint: "/mcp show " + c.tool.Server}
+}
+
+// arguments checks them against the tool's schema, all mistakes at once.
+func (c *call) arguments(context.Context) error {
+	if len(c.Args) == 0 {
+		c.Args = json.RawMessage("{}")
+	}
+	if len(c.Args) > maxArguments {
+		return &schemas.Error{Code: schemas.CodeTooLarge, Text: fmt.Sprintf("the arguments are larger than %d KiB", maxArguments>>10)}
+	}
+	args, err := decode(c.Args)
+	if err != nil {
+		return schemas.Problems{{Text: "the arguments are not valid JSON", Hint: "give one object, such as {}"}}
+	}
+	if _, ok := args.(map[string]any); !ok {
+		return schemas.Problems{{Text: "the arguments must be one object", Hint: `such as {"name": "value"}`}}
+	}
+	if key := repeated(c.Args); key != "" {
+		return schemas.Problems{{Pointer: "/" + escapePointer(key), Text: fmt.Sprintf("%q is given twice", key)}}
+	}
+	if ps := c.tool.def.check(args); len(ps) > 0 {
+		return ps
+	}
+	return nil
+}
+
+// permit asks the policy and, where it says so, a person. Waiting for one is not call time; what was looked up before
+// the wait is looked up again after it.
+func (c *call) permit(ctx context.Context) error {
+	d := c.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now())
+	switch {
+	case d.Verb == schemas.Deny:
+		return denied(c.tool.Tool, d)
+	case d.Verb == schemas.Allow || c.Origin == schemas.ByPerson:
+		return nil
+	case c.r.opt.Gate == nil:
+		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody can be asked here", Hint: "/mcp call " + c.tool.Full()}
+	}
+	answer, err := c.r.opt.Gate.Ask(ctx, schemas.Ask{Caller: c.Caller, Tool: c.tool.Tool, Args: c.Args, Why: d.Why})
+	switch {
+	case err != nil:
+		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody gave it; it did not run", Err: err}
+	case !slices.Contains([]schemas.Answer{schemas.AnswerOnce, schemas.AnswerHour, schemas.AnswerAlways}, answer):
+		return &schemas.Error{Code: schemas.CodeDenied, Text: c.tool.Full() + " was refused by a person; it did not run"}
+	}
+	pin := c.tool.Pin
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	if c.tool.Pin != pin {
+		return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " changed while the question was open; it did not run"}
+	}
+	if err := c.admit(ctx); err != nil {
+		return err
+	}
+	if d := c.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now()); d.Verb == schemas.Deny {
+		return denied(c.tool.Tool, d)
+	}
+	return nil
+}
+
+func denied(t schemas.Tool, d schemas.Decision) *schemas.Error {
+	return &schemas.Error{Code: schemas.CodeDenied, Text: d.Why + ": " + t.Full(), Hint: "a manager can /mcp policy allow " + t.Full()}
+}
+
+// send is the part of the way that a tool call, a resource and a prompt share: a running server, a free slot, audit, the
+// request with its deadline, the size limit.
+func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context.Context, *session.Session) (json.RawMessage, error)) (schemas.Result, error) {
+	meter, mine := c.tool.server.meter.slots, c.t.member(c.Caller.Member)
+	if err := c.queue(ctx, mine); err != nil {
+		return schemas.Result{}, c.refused(ctx, err)
+	}
+	defer func() { <-mine }()
+	if err := c.queue(ctx, meter); err != nil {
+		return schemas.Result{}, c.refused(ctx, err)
+	}
+	defer func() { <-meter }()
+	if err := c.reach(ctx); err != nil {
+		return schemas.Result{}, c.refused(ctx, err)
+	}
+	if err := c.begin(ctx); err != nil {
+		c.inst.release(time.Time{})
+		return schemas.Result{}, err
+	}
+	c.tool.server.meter.calls.Add(1)
+	began := time.Now()
+	deadline, cancel := context.WithTimeoutCause(ctx, timeout, errSilent)
+	raw, err := ask(deadline, c.inst.sess)
+	err = silence(deadline, err)
+	cancel()
+	now := time.Now()
+	c.inst.release(now)
+	res := schemas.Result{
+		Raw: raw, Server: c.tool.Server, Tool: c.tool.Name, RunsAs: c.runsAs(), Took: now.Sub(began), Receipt: c.receipt, Size: len(raw),
+	}
+	if err != nil {
+		err = c.failed(err, timeout)
+	} else {
+		res.IsError = saysError(raw)
+		c.limit(&res)
+	}
+	c.end(ctx, res, err)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	return res, nil
+}
+
+func (c *call) queue(ctx context.Context, slots chan struct{}) error {
+	if err := take(ctx, slots); err != nil {
+		return &schemas.Error{Code: schemas.CodeNotReady, Text: c.tool.Full() + " waited too long behind other calls; it did not run", Err: err}
+	}
+	return nil
+}
+
+// member gives the slots for the calls at once of one member.
+func (t *thread) member(m schemas.MemberID) chan struct{} {
+	if slots, ok := t.members.Load(m); ok {
+		return slots.(chan struct{})
+	}
+	slots, _ := t.members.LoadOrStore(m, make(chan struct{}, t.r.opt.PerMember))
+	return slots.(chan struct{})
+}
+
+// reach makes sure that the server runs and stays up for this call. Starting it is bounded by the connect time-out and
+// is not call time.
+func (c *call) reach(ctx context.Context) error {
+	name, pin := c.tool.Server, c.tool.Pin
+	for range 5 {
+		if i := c.tool.server.inst; i != nil && i.acquire() {
+			c.inst = i
+			return nil
+		}
+		if err := c.t.awaken(ctx, name); err != nil {
+			return err
+		}
+		s := c.t.snap.Load()
+		if pin == "" { // a resource or prompt
+			v := s.byName[name]
+			if v == nil {
+				return noServer(name, nil)
+			}
+			c.tool.server = v
+			continue
+		}
+		now := s.byTool[c.tool.Model]
+		if now == nil {
+			now = s.byTool[c.tool.Full()]
+		}
+		if now == nil || now.Server != name || now.Name != c.tool.Name {
+			return &schemas.Error{Code: schemas.CodeNotFound, Text: c.tool.Full() + " is no longer offered by its server"}
+		}
+		c.tool = now
+		if err := c.admit(ctx); err != nil {
+			return err
+		}
+		if now.Pin != pin {
+			return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " changed meanwhile; look at it again"}
+		}
+	}
+	return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " keeps stopping; the call did not run", Hint: "/mcp doctor " + name}
+}
+
+// awaken starts a server, unless it runs, and waits until it is ready.
+func (t *thread) awaken(ctx context.Context, name string) error {
+	limit := time.NewTimer(t.r.opt.ConnectTimeout + closeTime)
+	defer limit.Stop()
+	asked := false
+	for {
+		s := t.snap.Load()
+		v := s.byName[name]
+		switch {
+		case v == nil:
+			return noServer(name, nil)
+		case v.inst != nil && !v.inst.closing.Load():
+			return nil
+		case v.inst == nil && v.starting == nil && v.status.State != schemas.Idle:
+			return refusedState(name, v.status.State, v.status.Why, v.status.Needs)
+		}
+		var mail chan<- event
+		if v.inst == nil && v.starting == nil && !asked {
+			mail = t.mail
+		}
+		var poll <-chan time.Time
+		if v.inst != nil { // it may think better of resting
+			poll = time.After(5 * time.Millisecond)
+		}
+		select {
+		case mail <- needEvent{server: name}:
+			asked = true
+		case <-s.next:
+			asked = false
+		case <-poll:
+		case <-t.done:
+			return &schemas.Error{Code: schemas.CodeNotReady, Text: "bobbin is shutting down; the call did not run"}
+		case <-limit.C:
+			return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " takes too long to start; the call did not run", Hint: "/mcp doctor " + name}
+		case <-ctx.Done():
+			return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " was still starting; the call did not run", Err: ctx.Err()}
+		}
+	}
+}
+
+// failed turns a session's error into the words and the code of its outcome.
+func (c *call) failed(err error, timeout time.Duration) error {
+	e := &schemas.Error{Code: schemas.CodeUnknown, Hint: "/mcp audit " + c.receipt, Ref: c.receipt, Err: err}
+	name := c.tool.Server
+	var known *schemas.Error
+	var rpc *session.RPCError
+	switch {
+	case errors.As(err, &known) && session.OutcomeOf(err) != session.Unknown:
+		return known
+	case errors.As(err, &rpc):
+		e.Code, e.Text = schemas.CodeFailed, name+" answered: "+short(clean(rpc.Message, true), whyLimit)
+	case errors.Is(err, session.ErrInputUnavailable):
+		e.Code, e.Text = schemas.CodeFailed, c.tool.Full()+" asks for input that cannot be given here"
+	case session.OutcomeOf(err) == session.NotRun:
+		e.Code, e.Text = schemas.CodeNotReady, name+" could not be reached; the call did not run"
+	case errors.Is(err, errSilent):
+		e.Text = fmt.Sprintf("%s did not answer within %s; whether it ran is unknown, so I did not try again", name, words(timeout))
+	case errors.Is(err, session.ErrTooLarge):
+		e.Text = name + " sent an answer that is too large; whether it ran is unknown, so I did not try again"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.Text = "the wait for " + name + " was broken off; whether it ran is unknown, so I did not try again"
+	default:
+		e.Text = name + " ended during the call; whether it ran is unknown, so I did not try again"
+	}
+	return e
+}

@@ -1,0 +1,173 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"bobbin/schemas"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+type heldEvent struct {
+	server string
+	reply  chan<- heldReply
+}
+
+type heldReply struct {
+	tools []schemas.HeldTool
+	err   error
+}
+
+type acceptEvent struct {
+	caller schemas.Caller
+	server string
+	tools  []string
+	reply  chan<- error
+}
+
+// Held lists the tools of a server that wait for approval, with what changed.
+func (r *Registry) Held(ctx context.Context, id schemas.ThreadID, server string) ([]schemas.HeldTool, error) {
+	reply := make(chan heldReply, 1)
+	t, err := r.post(ctx, id, heldEvent{server, reply})
+	if err != nil {
+		return nil, err
+	}
+	got, err := receive(ctx, t, reply)
+	if err != nil {
+		return nil, err
+	}
+	return got.tools, got.err
+}
+
+// Accept approves held tools as the server describes them now; no names means all of them. The owner of the server and
+// managers may. The pins are on disk when it returns.
+func (r *Registry) Accept(ctx context.Context, c schemas.Caller, server string, tools []string) error {
+	reply := make(chan error, 1)
+	t, err := r.post(ctx, c.Thread, acceptEvent{c, server, tools, reply})
+	if err != nil {
+		return err
+	}
+	got, err := receive(ctx, t, reply)
+	if err != nil {
+		return err
+	}
+	return got
+}
+
+func (e heldEvent) handle(t *thread) {
+	s := t.slots[e.server]
+	if s == nil {
+		e.reply <- heldReply{err: t.noServer(e.server)}
+		return
+	}
+	var reply heldReply
+	if s.tools != nil {
+		for _, d := range s.tools.list {
+			if why := s.held(d); why != "" && passes(s.entry.Tools, d.Name) {
+				tool := d.Tool
+				tool.Kind, tool.Held = s.entry.Kind, why
+				reply.tools = append(reply.tools, schemas.HeldTool{Tool: tool, Why: why, Diff: difference(s.approved[d.Name], d.Raw)})
+			}
+		}
+	}
+	e.reply <- reply
+}
+
+func (e acceptEvent) handle(t *thread) {
+	s := t.slots[e.server]
+	switch {
+	case s == nil:
+		e.reply <- t.noServer(e.server)
+		return
+	case !e.caller.Manages() && (e.caller.Role < schemas.Member || e.caller.Member != s.entry.Owner):
+		e.reply <- &schemas.Error{Code: schemas.CodeDenied, Text: "only the owner of " + e.server + " or a manager of the thread can approve its tools"}
+		return
+	case s.tools == nil:
+		e.reply <- &schemas.Error{Code: schemas.CodeNotReady, Text: "the tools of " + e.server + " are not known now"}
+		return
+	}
+	pins := maps.Clone(s.pins)
+	if pins == nil {
+		pins = map[string]string{}
+	}
+	named := map[string]bool{}
+	for _, d := range s.tools.list {
+		if s.held(d) != "" && (len(e.tools) == 0 || slices.Contains(e.tools, d.Name)) {
+			pins[d.Name] = d.Pin
+		}
+		named[d.Name] = true
+	}
+	for _, name := range e.tools {
+		if !named[name] {
+			e.reply <- &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("%s has no tool %q", e.server, short(clean(name, true), 64))}
+			return
+		}
+	}
+	ctx, cancel := t.disk()
+	defer cancel()
+	_, err := t.r.opt.Journal.Append(ctx, schemas.Record{
+		At: t.r.opt.Now(), Thread: t.id, Member: e.caller.Member, Name: e.caller.Name, Door: e.caller.Door,
+		Event: schemas.EventApprove, Server: e.server, Detail: short("tools: "+strings.Join(e.tools, ", "), 200),
+	})
+	if err != nil {
+		e.reply <- &schemas.Error{Code: schemas.CodeInternal, Text: "the audit log cannot be written, so nothing was approved", Err: err}
+		return
+	}
+	if err := t.r.opt.Wishes.Pin(ctx, t.id, e.server, maps.Clone(pins)); err != nil {
+		e.reply <- &schemas.Error{Code: schemas.CodeInternal, Text: "the approval could not be kept", Err: err}
+		return
+	}
+	s.pins, s.entry.Pins = pins, maps.Clone(pins)
+	s.settle = time.Time{}
+	s.remember()
+	t.unsaved[e.server], t.changed = true, true
+	t.publish()
+	e.reply <- nil
+}
+
+// difference shows two definitions of a tool as lines, as people and models would see them.
+func difference(before, now json.RawMessage) string {
+	text := udiff.Unified("", "", pretty(before), pretty(now))
+	if _, body, ok := strings.Cut(text, "\n+++ \n"); ok {
+		text = body
+	}
+	return text
+}
+
+func pretty(raw json.RawMessage) string {
+	if raw == nil {
+		return ""
+	}
+	v, err := decode(raw)
+	if err != nil {
+		return ""
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if e.Encode(v) != nil {
+		return ""
+	}
+	return revealed(b.String())
+}
+
+// revealed writes characters that would not be seen as \u escapes, so that a change of them is seen.
+func revealed(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || clean(string(r), false) == string(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,29 @@
+package registry
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// meter counts and bounds the calls of one server; it outlives restarts.
+type meter struct {
+	calls atomic.Int64
+	slots chan struct{}
+}
+
+func newMeter(limit int) *meter { return &meter{slots: make(chan struct{}, limit)} }
+
+// take waits for a free slot, at most until ctx ends.
+func take(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,205 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bobbin/registry/internal/session"
+	"bobbin/schemas"
+)
+
+const (
+	listTime  = 10 * time.Second // for the lists of one server
+	maxListed = 500              // resources or prompts of one server
+	maxURI    = 2048             // bytes
+)
+
+// Resources lists what the thread's servers offer to read, in load order. Servers that do not answer in time are left
+// out; idle ones that offer resources are started.
+func (r *Registry) Resources(ctx context.Context, c schemas.Caller) ([]schemas.Resource, error) {
+	return gather(ctx, r, c, func(st schemas.Status) bool { return st.Resources }, listResources)
+}
+
+// Prompts lists the thread's prompts in the same way.
+func (r *Registry) Prompts(ctx context.Context, c schemas.Caller) ([]schemas.Prompt, error) {
+	return gather(ctx, r, c, func(st schemas.Status) bool { return st.Prompts }, listPrompts)
+}
+
+// gather asks all servers with an ability at once.
+func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, able func(schemas.Status) bool, list func(context.Context, *instance) ([]T, error)) ([]T, error) {
+	t, s, err := r.view(ctx, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if c.Role < schemas.Member {
+		return nil, &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look, not use tools"}
+	}
+	if s.unknown {
+		t.discover(ctx, s)
+		s = t.snap.Load()
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	found := make([][]T, len(s.servers))
+	var wg sync.WaitGroup
+	for n, v := range s.servers {
+		if !able(v.status) || v.meter == nil {
+			continue
+		}
+		wg.Go(func() {
+			i, err := t.running(ctx, v.entry.Name)
+			if err != nil {
+				return
+			}
+			defer i.release(time.Now())
+			found[n], err = list(ctx, i)
+			if err != nil {
+				r.opt.Log.Info("a server did not list its resources or prompts", "thread", t.id, "server", v.entry.Name, "err", err)
+			}
+		})
+	}
+	wg.Wait()
+	return slices.Concat(found...), nil
+}
+
+// running gives a started server, acquired.
+func (t *thread) running(ctx context.Context, name string) (*instance, error) {
+	for range 5 {
+		if err := t.awaken(ctx, name); err != nil {
+			return nil, err
+		}
+		if v := t.snap.Load().byName[name]; v != nil && v.inst != nil && v.inst.acquire() {
+			return v.inst, nil
+		}
+	}
+	return nil, &schemas.Error{Code: schemas.CodeNotReady, Text: name + " keeps stopping"}
+}
+
+func listResources(ctx context.Context, i *instance) ([]schemas.Resource, error) {
+	var all []schemas.Resource
+	for _, template := range []bool{false, true} {
+		list, fetch := session.List{}, i.sess.ListResources
+		if template {
+			fetch = i.sess.ListResourceTemplates
+		}
+		list, err := fetch(ctx)
+		if err != nil && !template {
+			return nil, err
+		}
+		for _, raw := range list.Items[:min(len(list.Items), maxListed)] {
+			var w struct {
+				URI         string `json:"uri"`
+				Template    string `json:"uriTemplate"`
+				Name        string `json:"name"`
+				Title       string `json:"title"`
+				MIME        string `json:"mimeType"`
+				Description string `json:"description"`
+			}
+			uri := ""
+			if json.Unmarshal(raw, &w) == nil {
+				uri = cmp.Or(w.URI, w.Template)
+			}
+			if uri == "" || len(uri) > maxURI || clean(uri, true) != uri {
+				continue
+			}
+			all = append(all, schemas.Resource{
+				Server: i.name, URI: uri, Name: short(clean(cmp.Or(w.Title, w.Name), true), 128), MIME: short(clean(w.MIME, true), 128),
+				Description: cut(clean(w.Description, false), maxDescription), Template: template, Raw: raw,
+			})
+		}
+	}
+	return all, nil
+}
+
+func listPrompts(ctx context.Context, i *instance) ([]schemas.Prompt, error) {
+	list, err := i.sess.ListPrompts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []schemas.Prompt
+	for _, raw := range list.Items[:min(len(list.Items), maxListed)] {
+		var w struct {
+			Name        string `json:"name"`
+			Description string `json:"description"`
+			Arguments   []struct {
+				Name        string `json:"name"`
+				Description string `json:"description"`
+				Required    bool   `json:"required"`
+			} `json:"arguments"`
+		}
+		if json.Unmarshal(raw, &w) != nil || w.Name == "" || len(w.Name) > maxToolName || clean(w.Name, true) != w.Name {
+			continue
+		}
+		p := schemas.Prompt{Server: i.name, Name: w.Name, Description: cut(clean(w.Description, false), maxDescription)}
+		for _, a := range w.Arguments {
+			if clean(a.Name, true) == a.Name && a.Name != "" {
+				p.Arguments = append(p.Arguments, schemas.PromptArgument{Name: a.Name, Description: cut(clean(a.Description, false), maxDescription), Required: a.Required})
+			}
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// ReadResource reads one resource of a server: the bytes of a ReadResourceResult, audited like a call.
+func (r *Registry) ReadResource(ctx context.Context, c schemas.Caller, server, uri string) (schemas.Result, error) {
+	if uri == "" || len(uri) > maxURI {
+		return schemas.Result{}, &schemas.Error{Code: schemas.CodeInvalid, Text: fmt.Sprintf("the address of a resource has 1 to %d bytes", maxURI)}
+	}
+	return r.ask(ctx, c, server, "resources/read", nil, func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
+		return s.ReadResource(ctx, uri)
+	})
+}
+
+// Prompt fills in a prompt of a server: the bytes of a GetPromptResult, audited like a call.
+func (r *Registry) Prompt(ctx context.Context, c schemas.Caller, server, name string, args map[string]string) (schemas.Result, error) {
+	raw, err := json.Marshal(args)
+	if err != nil || len(raw) > maxArguments {
+		return schemas.Result{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "the arguments are too large"}
+	}
+	if args == nil {
+		raw = json.RawMessage("{}")
+	}
+	return r.ask(ctx, c, server, "prompts/get", raw, func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
+		return s.GetPrompt(ctx, name, raw)
+	})
+}
+
+// ask sends a request that is no tool call on the way that tool calls take.
+func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method string, args json.RawMessage, fn func(context.Context, *session.Session) (json.RawMessage, error)) (schemas.Result, error) {
+	t, s, err := r.view(ctx, who.Thread)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	v := s.byName[server]
+	if v == nil || v.meter == nil {
+		return schemas.Result{}, noServer(server, names(s))
+	}
+	c := &call{
+		Call: schemas.Call{Caller: who, Origin: schemas.ByPerson, Tool: server + "." + method, Args: args}, r: r, t: t, receipt: newReceipt(),
+		tool: &tool{Tool: schemas.Tool{Server: server, Name: method, Kind: v.entry.Kind}, server: v, timeout: time.Duration(v.entry.Timeout) * time.Millisecond},
+	}
+	if who.Role < schemas.Member || !who.Member.Valid() {
+		return schemas.Result{}, c.refused(ctx, &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look, not use tools"})
+	}
+	d := s.policy.Decide(c.tool.Tool, who.Member, r.opt.Now())
+	if d.Verb == schemas.Deny {
+		return schemas.Result{}, c.refused(ctx, denied(c.tool.Tool, d))
+	}
+	return c.send(ctx, c.timeout(), fn)
+}
+
+func names(s *snapshot) []string {
+	var list []string
+	for name := range s.byName {
+		list = append(list, name)
+	}
+	slices.SortFunc(list, strings.Compare)
+	return list
+}

@@ -1,0 +1,490 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bobbin/schemas"
+)
+
+const (
+	mailbox      = 64
+	pokeDelay    = 5 * time.Millisecond // pokes within it are one reload
+	diskPatience = 10 * time.Second     // for one reading or writing of the thread's files
+	breaker      = 5                    // fast failures in a row until a server is left alone
+	fastFailure  = time.Minute          // a server that ran longer begins to count anew
+	maxBackoff   = time.Minute
+	threadIdle   = 10 * time.Minute // without a server or a question until a thread is forgotten
+)
+
+// event is something that the owner of a thread has to deal with.
+type event interface{ handle(*thread) }
+
+type reloaded struct {
+	started []*instance
+	err     error
+}
+
+type (
+	reloadEvent  struct{ reply chan<- reloaded }
+	restartEvent struct {
+		server string
+		reply  chan<- reloaded
+	}
+	needEvent  struct{ server string } // "": all servers whose tools are unknown
+	readyEvent struct {
+		inst  *instance
+		tools *toolset
+	}
+	listEvent struct {
+		inst  *instance
+		tools *toolset
+	}
+	endEvent struct {
+		inst   *instance
+		why    string // "" when it was asked to end
+		stderr string
+		state  schemas.State // Failed, NeedsConnect or Idle
+		lived  time.Duration // since it was ready; 0 when it never was
+	}
+)
+
+// thread is one live thread. Its owner goroutine alone touches what has no atomic or channel type.
+type thread struct {
+	r    *Registry
+	id   schemas.ThreadID
+	mail chan event
+	poke chan struct{}
+
+	loaded  chan struct{} // closed after the first reading, or its failure
+	loadErr error         // of the first reading; set before loaded is closed
+	over    chan struct{} // closed when the owner reads no more mail
+	done    chan struct{} // closed when everything of the thread has ended
+
+	snap    atomic.Pointer[snapshot]
+	used    atomic.Int64 // when something was asked last, unix ns
+	members sync.Map     // MemberID → chan struct{}, the calls at once of one member
+
+	life     context.Context // of the owner
+	wg       sync.WaitGroup
+	cfg      schemas.Config
+	slots    map[string]*slot
+	pokeAt   time.Time
+	changed  bool            // the snapshot is stale
+	unsaved  map[string]bool // servers whose pins or cache are not on disk yet
+	finished bool            // nobody needs the thread any more
+}
+
+// slot is one server of the configuration.
+type slot struct {
+	entry  schemas.Entry
+	def    schemas.Server // what it was last told to run
+	id     identity
+	values map[string]schemas.Secret
+
+	state schemas.State // why it has no process, "" when it may have one
+	why   string
+	needs []string
+
+	inst *instance // serves
+	next *instance // starts, perhaps beside inst
+
+	tools    *toolset // of inst, or from the cache; nil: unknown
+	toolsFor string   // the fingerprint they belong to
+	pins     map[string]string
+	settle   time.Time // until then new tools are pinned, not held
+	approved map[string]json.RawMessage
+
+	fails  int
+	broken bool
+	retry  time.Time
+	fault  string // why the last start or run failed
+	down   schemas.State
+	stderr string
+	meter  *meter
+}
+
+func newThread(r *Registry, id schemas.ThreadID) *thread {
+	t := &thread{
+		r: r, id: id, mail: make(chan event, mailbox), poke: make(chan struct{}, 1),
+		loaded: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
+		slots: map[string]*slot{}, unsaved: map[string]bool{},
+	}
+	t.used.Store(time.Now().UnixNano())
+	return t
+}
+
+// own is the thread's owner goroutine.
+func (t *thread) own(ctx context.Context) {
+	t.life = ctx
+	defer close(t.done)
+	defer t.finish()
+	if _, err := t.reload(false); err != nil {
+		t.fail(err)
+		return
+	}
+	t.publish()
+	close(t.loaded)
+	for !t.finished && ctx.Err() == nil {
+		timer := time.NewTimer(t.patience())
+		select {
+		case e := <-t.mail:
+			e.handle(t)
+		case <-t.poke:
+			if t.pokeAt.IsZero() {
+				t.pokeAt = time.Now().Add(pokeDelay)
+			}
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		t.drainMail()
+		t.due()
+		t.publish()
+		t.saveOne()
+	}
+}
+
+// fail tells those who wait that the thread could not be read even once; the next question tries again.
+func (t *thread) fail(err error) {
+	t.loadErr = err
+	close(t.loaded)
+}
+
+// drainMail handles what waits already, so that many servers that become ready at once are one new snapshot.
+func (t *thread) drainMail() {
+	for range mailbox {
+		select {
+		case e := <-t.mail:
+			e.handle(t)
+		default:
+			return
+		}
+	}
+}
+
+// patience is how long the owner may sleep.
+func (t *thread) patience() time.Duration {
+	now := time.Now()
+	wait := threadIdle
+	if len(t.unsaved) > 0 {
+		return 0
+	}
+	if !t.pokeAt.IsZero() {
+		wait = min(wait, t.pokeAt.Sub(now))
+	}
+	for _, s := range t.slots {
+		if !s.retry.IsZero() {
+			wait = min(wait, s.retry.Sub(now))
+		}
+	}
+	return max(wait, 0)
+}
+
+// due does what its time has come for.
+func (t *thread) due() {
+	now := time.Now()
+	if !t.pokeAt.IsZero() && !now.Before(t.pokeAt) {
+		t.pokeAt = time.Time{}
+		if _, err := t.reload(true); err != nil {
+			t.r.opt.Log.Warn("cannot read a thread's configuration; the last good one runs on", "thread", t.id, "err", err)
+		}
+	}
+	busy := false
+	for _, s := range t.slots {
+		if !s.retry.IsZero() && !now.Before(s.retry) {
+			s.retry = time.Time{}
+			t.launch(s, nil)
+		}
+		busy = busy || s.inst != nil || s.next != nil || !s.retry.IsZero()
+	}
+	idle := time.Since(time.Unix(0, t.used.Load()))
+	if !busy && idle >= threadIdle && len(t.mail) == 0 && len(t.unsaved) == 0 {
+		t.finished = true
+	}
+}
+
+// finish lets calls in flight end, waits for every server and forgets the thread.
+func (t *thread) finish() {
+	t.r.drop(t)
+	close(t.over)
+	for _, s := range t.slots {
+		if s.next != nil {
+			s.next.stop()
+		}
+		if s.inst != nil {
+			s.inst.drain()
+		}
+	}
+	t.wg.Wait()
+	for len(t.unsaved) > 0 {
+		t.saveOne()
+	}
+}
+
+// disk bounds one access to the thread's files, also while the owner ends.
+func (t *thread) disk() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(t.life), diskPatience)
+}
+
+// reload reads the configuration and acts on the plan.
+func (t *thread) reload(eager bool) ([]*instance, error) {
+	ctx, cancel := t.disk()
+	defer cancel()
+	cfg, err := t.r.opt.Wishes.Load(ctx, t.id)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make([]want, len(cfg.Entries))
+	values := map[string]map[string]schemas.Secret{}
+	has := map[string]have{}
+	for i, e := range cfg.Entries {
+		w, v := t.r.wanted(ctx, t.id, e, cfg.Inputs)
+		wanted[i] = w
+		if e.Shadowed {
+			continue
+		}
+		values[e.Name] = v
+		s, ok := t.slots[e.Name]
+		if !ok {
+			s = &slot{state: schemas.Off, meter: newMeter(t.r.opt.PerServer)}
+			t.slots[e.Name] = s
+		}
+		s.adopt(w, t.r.opt.Settle)
+		t.recall(s, w)
+		if ok {
+			has[e.Name] = s.have()
+		} else {
+			has[e.Name] = have{parked: true, known: s.tools != nil}
+		}
+	}
+	for name, s := range t.slots {
+		if _, listed := values[name]; !listed {
+			has[name] = s.have()
+		}
+	}
+	t.cfg, t.changed = cfg, true
+	var started []*instance
+	for i, a := range plan(wanted, has, eager) {
+		if a.state == schemas.ShadowedState {
+			continue
+		}
+		var w want
+		if i < len(wanted) {
+			w = wanted[i]
+		}
+		if inst := t.act(a, w, values[a.server]); inst != nil {
+			started = append(started, inst)
+		}
+	}
+	return started, nil
+}
+
+func (s *slot) have() have {
+	h := have{target: s.id, up: s.inst != nil, starting: s.next != nil, parked: s.state != "", known: s.tools != nil}
+	h.failed = s.fault != "" && !h.up && !h.starting
+	if h.up {
+		h.serving = s.inst.id
+	}
+	return h
+}
+
+// adopt takes over what changes without a restart. New pins, or a new approval without pins, replace those in use; while
+// a replacement is on its way the old definition keeps its own.
+func (s *slot) adopt(w want, settle time.Duration) {
+	renewed := s.entry.Approval == nil || w.Approval == nil || !s.entry.Approval.At.Equal(w.Approval.At)
+	if s.toolsFor == "" || s.toolsFor == w.id.fingerprint {
+		if w.Pins != nil || renewed {
+			s.pins = maps.Clone(w.Pins)
+		}
+		if s.pins == nil && s.inst != nil {
+			s.settle = time.Now().Add(settle)
+			s.pin()
+		}
+	}
+	s.entry = w.Entry
+}
+
+// act does one action of the plan and gives the instance that it started, if any.
+func (t *thread) act(a action, w want, values map[string]schemas.Secret) *instance {
+	s := t.slots[a.server]
+	switch a.verb {
+	case start, replace:
+		s.target(w, values)
+		s.heal()
+		return t.launch(s, nil)
+	case keep:
+		s.why, s.needs = a.why, a.needs
+		if s.inst != nil && len(a.needs) == 0 && s.inst.id == w.id {
+			if s.next != nil && s.next.id != w.id {
+				s.next.stop()
+				s.next = nil
+			}
+			if s.id != w.id {
+				s.target(w, values)
+				s.heal()
+			}
+		}
+	case park:
+		s.target(w, values)
+		if a.state != schemas.Idle {
+			s.end()
+			s.heal()
+			s.state, s.why, s.needs = a.state, a.why, a.needs
+		}
+	case stop:
+		s.end()
+		delete(t.slots, a.server)
+		delete(t.unsaved, a.server)
+		t.forget(a.server)
+	}
+	return nil
+}
+
+// target sets what the slot is to run.
+func (s *slot) target(w want, values map[string]schemas.Secret) {
+	s.def, s.id, s.values = w.def, w.id, values
+	s.state, s.why, s.needs = "", "", nil
+}
+
+// heal forgets failures.
+func (s *slot) heal() {
+	s.fails, s.broken, s.fault, s.retry, s.down, s.stderr = 0, false, "", time.Time{}, "", ""
+}
+
+// end stops what runs at once, calls in flight included.
+func (s *slot) end() {
+	for _, i := range []*instance{s.inst, s.next} {
+		if i != nil {
+			i.stop()
+		}
+	}
+	s.inst, s.next = nil, nil
+}
+
+// launch starts the slot's target beside what runs. after, if set, must be gone first.
+func (t *thread) launch(s *slot, after *instance) *instance {
+	if s.next != nil {
+		s.next.stop()
+	}
+	s.retry = time.Time{}
+	s.next = newInstance(t, s, after)
+	t.changed = true
+	t.wg.Go(s.next.supervise)
+	return s.next
+}
+
+func (e reloadEvent) handle(t *thread) {
+	started, err := t.reload(true)
+	t.publish()
+	e.reply <- reloaded{started, err}
+}
+
+func (e restartEvent) handle(t *thread) {
+	s, ok := t.slots[e.server]
+	if !ok {
+		e.reply <- reloaded{err: t.noServer(e.server)}
+		return
+	}
+	if s.state != "" {
+		e.reply <- reloaded{err: refusedState(e.server, s.state, s.why, s.needs)}
+		return
+	}
+	old := s.inst
+	s.end()
+	s.heal()
+	inst := t.launch(s, old)
+	t.publish()
+	e.reply <- reloaded{started: []*instance{inst}}
+}
+
+func (e needEvent) handle(t *thread) {
+	for name, s := range t.slots {
+		wanted := name == e.server || e.server == "" && s.tools == nil
+		if wanted && s.state == "" && s.inst == nil && s.next == nil && s.fault == "" {
+			t.launch(s, nil)
+		}
+	}
+}
+
+func (e readyEvent) handle(t *thread) {
+	s := t.slots[e.inst.name]
+	if s == nil || s.next != e.inst {
+		e.inst.stop()
+		return
+	}
+	old := s.inst
+	s.inst, s.next, s.tools = e.inst, nil, e.tools
+	s.fault, s.down, s.why = "", "", ""
+	if s.toolsFor != e.inst.id.fingerprint {
+		s.toolsFor, s.approved = e.inst.id.fingerprint, nil
+		s.pins = maps.Clone(s.entry.Pins)
+	}
+	if s.pins == nil {
+		s.settle = time.Now().Add(t.r.opt.Settle)
+	}
+	t.learn(s)
+	if old != nil {
+		old.drain()
+	}
+}
+
+func (e listEvent) handle(t *thread) {
+	if s := t.slots[e.inst.name]; s != nil && s.inst == e.inst {
+		s.tools = e.tools
+		t.learn(s)
+	}
+}
+
+// learn pins what may be pinned without asking and notes the rest for the snapshot.
+func (t *thread) learn(s *slot) {
+	s.pin()
+	s.remember()
+	t.unsaved[s.entry.Name] = true
+	t.changed = true
+}
+
+// pin takes in tools that have no pin yet, during the settling time.
+func (s *slot) pin() {
+	if !time.Now().Before(s.settle) {
+		return
+	}
+	if s.pins == nil {
+		s.pins = map[string]string{}
+	}
+	for _, tool := range s.tools.list {
+		if _, ok := s.pins[tool.Name]; !ok {
+			s.pins[tool.Name] = tool.Pin
+		}
+	}
+}
+
+func (e endEvent) handle(t *thread) {
+	s := t.slots[e.inst.name]
+	if s == nil || s.inst != e.inst && s.next != e.inst {
+		return
+	}
+	t.changed = true
+	if s.next == e.inst {
+		s.next = nil
+	} else {
+		s.inst = nil
+	}
+	if e.why == "" {
+		return
+	}
+	t.r.opt.Log.Info("server failed", "thread", t.id, "server", e.inst.name, "why", e.why)
+	s.fault, s.stderr, s.down = e.why, e.stderr, e.state
+	if e.lived >= fastFailure {
+		s.fails = 0
+	}
+	if s.fails++; s.fails >= breaker || e.state == schemas.NeedsConnect {
+		s.broken = true
+		return
+	}
+	s.retry = time.Now().Add(min(time.Second<<(s.fails-1), maxBackoff))
+}
