@@ -90,6 +90,7 @@ func (f *fake) handle(line []byte, send func(string)) {
 	if m.Method == "notifications/initialized" {
 		f.initialized = true
 	}
+	on, replaced := f.on[m.Method]
 	f.mu.Unlock()
 	if f.modern && m.Method != "" && m.ID != nil && m.Method != "initialize" && !strings.Contains(string(m.Params), `"io.modelcontextprotocol/protocolVersion":"`+modernEra+`"`) {
 		f.t.Errorf("%s without protocol version: %s", m.Method, m.Params)
@@ -98,7 +99,7 @@ func (f *fake) handle(line []byte, send func(string)) {
 		f.t.Errorf("%s before initialized", m.Method)
 	}
 	answer := ""
-	if on, ok := f.on[m.Method]; ok {
+	if replaced {
 		answer = on(m, send)
 	} else if m.ID != nil && m.Method != "" {
 		answer = f.preset(m)
@@ -151,7 +152,7 @@ func (c *child) Close() (err error) {
 func (f *fake) stdio() (io.ReadWriteCloser, net.Conn) {
 	near, far := net.Pipe()
 	var wg sync.WaitGroup
-	out := make(chan string, 1<<16)
+	out := make(chan string, 1<<10)
 	wg.Go(func() {
 		defer close(out)
 		r := bufio.NewReader(far)

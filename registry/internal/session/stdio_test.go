@@ -110,6 +110,9 @@ func TestStdio_Noise(t *testing.T) {
 	if got, err := s.Call(t.Context(), "x", nil, nil); err != nil || string(got) != `{"ok":true}` {
 		t.Fatalf("100 lines of noise: %s, %v", got, err)
 	}
+	f.mu.Lock()
+	f.on["tools/call"] = noise(1)
+	f.mu.Unlock()
 	_, err := s.Call(t.Context(), "x", nil, nil)
 	if !errors.Is(err, session.ErrGarbage) || !strings.Contains(err.Error(), "npm WARN  [31mdeprecated") {
 		t.Fatalf("101 lines of noise: %v", err)
@@ -473,4 +476,27 @@ func TestStdio_ModernListens(t *testing.T) {
 	if got := <-changed; got != "notifications/tools/list_changed" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// An idle stdio session is one goroutine and a few kilobytes (the fake has two goroutines).
+func TestStdio_IdleCost(t *testing.T) {
+	const n = 50
+	before := runtime.NumGoroutine()
+	var m0, m1 runtime.MemStats
+	sessions := make([]*session.Session, n)
+	runtime.GC()
+	runtime.ReadMemStats(&m0)
+	for i := range sessions {
+		rw, _ := (&fake{t: t}).stdio()
+		sessions[i] = open(t, session.Options{Stdio: rw})
+		if _, err := sessions[i].ListTools(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "one goroutine a session", func() bool { return runtime.NumGoroutine() <= before+3*n })
+	runtime.GC()
+	runtime.ReadMemStats(&m1)
+	each := (int64(m1.HeapInuse+m1.StackInuse) - int64(m0.HeapInuse+m0.StackInuse)) / n
+	t.Logf("%d bytes a session, the fake's queue of 16 KiB and two goroutines included", each)
+	runtime.KeepAlive(sessions)
 }

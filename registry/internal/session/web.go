@@ -135,7 +135,7 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 	}
 	done = func() { cancel(); resp.Body.Close() }
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, w.refusal(resp)
+		return nil, w.refusal(resp, hand)
 	}
 	if r.method == string(mcp.MethodInitialize) && r.hand != nil {
 		r.hand.session = resp.Header.Get("Mcp-Session-Id")
@@ -218,11 +218,13 @@ func send(c *http.Client, req *http.Request) (*http.Response, error) {
 	return nil, lost(err)
 }
 
-// refusal reads an answer outside 2xx: the JSON-RPC error in it, or its status.
-func (w *web) refusal(resp *http.Response) error {
+// refusal reads an answer outside 2xx: the JSON-RPC error in it, or its
+// status. A 404 to a session always means that the session is gone.
+func (w *web) refusal(resp *http.Response, hand *handshake) error {
 	body, err := readBody(resp, w.s.opts.MaxBody)
-	if err == nil && resp.StatusCode < 500 {
-		if e, err := scanEnvelope(body); err == nil && len(e.err) > 0 && e.err[0] == '{' && resp.StatusCode != http.StatusNotFound {
+	forgotten := resp.StatusCode == http.StatusNotFound && hand.session != ""
+	if err == nil && resp.StatusCode < 500 && !forgotten {
+		if e, err := scanEnvelope(body); err == nil && len(e.err) > 0 && e.err[0] == '{' {
 			return rpcError(e.err)
 		}
 	}
@@ -273,7 +275,7 @@ func (w *web) deliver(ctx context.Context, message []byte, hand *handshake) erro
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return w.refusal(resp)
+		return w.refusal(resp, hand)
 	}
 	return nil
 }
