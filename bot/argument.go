@@ -1,0 +1,218 @@
+package bot
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// argument is one property of a tool's input schema, as a field and as what its values are turned into.
+type argument struct {
+	Field
+	enum []json.RawMessage // of a choice, in the order of Options
+}
+
+// maxFields bounds a form; a schema with more properties is called with JSON.
+const maxFields = 50
+
+// property is what a form can use of a JSON Schema.
+type property struct {
+	Type        json.RawMessage   `json:"type"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+	Enum        []json.RawMessage `json:"enum"`
+	Const       json.RawMessage   `json:"const"`
+	Default     json.RawMessage   `json:"default"`
+	AnyOf       []property        `json:"anyOf"`
+	Format      string            `json:"format"`
+}
+
+// formFields turns an input schema into fields: required ones first, else in the order of the schema.
+func formFields(schema json.RawMessage) []argument {
+	var top struct {
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	if json.Unmarshal(schema, &top) != nil {
+		return nil
+	}
+	var fields []argument
+	for _, p := range ordered(top.Properties) {
+		f := p.value.argument(p.name)
+		f.Required = slices.Contains(top.Required, p.name)
+		fields = append(fields, f)
+		if len(fields) == maxFields {
+			break
+		}
+	}
+	slices.SortStableFunc(fields, func(a, b argument) int {
+		switch {
+		case a.Required == b.Required:
+			return 0
+		case a.Required:
+			return -1
+		}
+		return 1
+	})
+	return fields
+}
+
+type named struct {
+	name  string
+	value property
+}
+
+// ordered reads an object's members in the order of the text.
+func ordered(raw json.RawMessage) []named {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var all []named
+	for d.More() {
+		t, err := d.Token()
+		name, ok := t.(string)
+		if err != nil || !ok {
+			return all
+		}
+		var one json.RawMessage
+		if d.Decode(&one) != nil {
+			return all
+		}
+		n := named{name: name}
+		_ = json.Unmarshal(one, &n.value) // true and false are schemas, too: anything goes
+		all = append(all, n)
+	}
+	return all
+}
+
+func (p property) argument(name string) argument {
+	f := argument{Field: Field{Name: name, Label: short(clean(name), 60), Hint: firstLine(p.Description, 90)}}
+	kind := p.kind()
+	for _, alt := range p.AnyOf { // optional values are often written as anyOf with null
+		if kind == "json" && len(p.Type) == 0 && alt.kind() != "json" && string(alt.Type) != `"null"` {
+			kind, p.Enum = alt.kind(), alt.Enum
+		}
+	}
+	if len(p.Const) > 0 {
+		p.Enum = []json.RawMessage{p.Const}
+	}
+	f.Kind = kind
+	if len(p.Default) > 0 && string(p.Default) != "null" {
+		f.Default = text(p.Default)
+	}
+	if len(p.Enum) > 0 {
+		f.Kind, f.enum = "choice", p.Enum
+		for _, e := range p.Enum {
+			f.Options = append(f.Options, clean(text(e)))
+		}
+	}
+	if f.Kind == "json" {
+		f.Hint = strings.TrimPrefix(f.Hint+", as JSON", ", ")
+	}
+	return f
+}
+
+// kind is the field kind of a schema type; a list of types counts as its first that is not null.
+func (p property) kind() string {
+	var one string
+	var many []string
+	if json.Unmarshal(p.Type, &one) != nil && json.Unmarshal(p.Type, &many) == nil {
+		for _, m := range many {
+			if m != "null" {
+				one = m
+				break
+			}
+		}
+	}
+	switch one {
+	case "string":
+		return ""
+	case "number", "integer", "boolean":
+		return one
+	}
+	return "json"
+}
+
+// text is a JSON value as a person types it: a string without its quotes.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+// arguments builds a tool's arguments of a form: only what was given, typed as the schema says; all mistakes at once.
+func arguments(fields []argument, values map[string]string) (json.RawMessage, schemas.Problems) {
+	args := map[string]json.RawMessage{}
+	var problems schemas.Problems
+	for _, f := range fields {
+		v := values[f.Name]
+		if strings.TrimSpace(v) == "" {
+			if f.Required {
+				problems = append(problems, schemas.Problem{Text: f.Label + " is needed"})
+			}
+			continue
+		}
+		raw, want := f.typed(v)
+		if raw == nil {
+			problems = append(problems, schemas.Problem{Text: f.Label + " must be " + want})
+			continue
+		}
+		args[f.Name] = raw
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, schemas.Problems{{Text: "the values are no JSON"}}
+	}
+	return raw, nil
+}
+
+// typed gives the JSON of a value, or nil and what it should have been.
+func (f argument) typed(v string) (json.RawMessage, string) {
+	trimmed := strings.TrimSpace(v)
+	switch f.Kind {
+	case "number":
+		if n, err := strconv.ParseFloat(trimmed, 64); err == nil && json.Valid([]byte(trimmed)) && n == n {
+			return json.RawMessage(trimmed), ""
+		}
+		return nil, "a number"
+	case "integer":
+		digits := strings.TrimPrefix(trimmed, "-")
+		if json.Valid([]byte(trimmed)) && digits != "" && strings.Trim(digits, "0123456789") == "" {
+			return json.RawMessage(trimmed), ""
+		}
+		return nil, "a whole number"
+	case "boolean":
+		switch strings.ToLower(trimmed) {
+		case "true", "yes", "y", "on", "1":
+			return json.RawMessage("true"), ""
+		case "false", "no", "n", "off", "0":
+			return json.RawMessage("false"), ""
+		}
+		return nil, "yes or no"
+	case "choice":
+		if i := slices.Index(f.Options, trimmed); i >= 0 {
+			return f.enum[i], ""
+		}
+		return nil, "one of " + strings.Join(f.Options, ", ")
+	case "json":
+		if json.Valid([]byte(trimmed)) {
+			return json.RawMessage(trimmed), ""
+		}
+		return nil, "JSON, such as [1, 2] or {\"a\": true}"
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, "text"
+	}
+	return raw, ""
+}

@@ -1,0 +1,129 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// openAsk is a question that waits for its member.
+type openAsk struct {
+	notice Notice
+	answer chan schemas.Answer
+}
+
+// Ask is the gate of calls that need a yes: it posts a card to the requester and waits for the answer or the end of ctx.
+// Several may wait at once. Hour and always are stored before it returns. Without a door that reaches the member it answers
+// CodeAsk at once, at the end of ctx CodeExpired; in both cases the call must not run.
+func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) {
+	a := &openAsk{answer: make(chan schemas.Answer, 1)}
+	name := ask.Tool.Full()
+	a.notice = Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: b.askCard(ask, a)}
+	if !b.askAloud(a) {
+		b.cards.drop(a.notice.Reply.ID)
+		return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeAsk, Text: name + " needs a yes first, and nobody could be asked",
+			Hint: "open the thread in a chat door, or a manager can `/mcp policy allow " + name + "`"}
+	}
+	b.publish(Notice{Thread: ask.Caller.Thread, Reply: Reply{Blocks: []Block{{
+		Text: "waiting for " + at(ask.Caller.Member, ask.Caller.Name) + " to allow " + clean(name)}}}}, ask.Caller.Member)
+	defer b.askDone(a)
+	select {
+	case answer := <-a.answer:
+		return answer, nil
+	case <-ctx.Done():
+	}
+	b.cards.drop(a.notice.Reply.ID)
+	select {
+	case answer := <-a.answer: // given in the same moment
+		return answer, nil
+	default:
+	}
+	return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeExpired, Text: "nobody answered whether " + name + " may run, so it did not",
+		Hint: "ask for it again", Err: ctx.Err()}
+}
+
+func (b *Bot) askAloud(a *openAsk) bool {
+	b.ears.mu.Lock()
+	b.ears.asks = append(b.ears.asks, a)
+	b.ears.mu.Unlock()
+	if b.publish(a.notice, "") > 0 {
+		return true
+	}
+	b.askDone(a)
+	return false
+}
+
+func (b *Bot) askDone(a *openAsk) {
+	b.ears.mu.Lock()
+	defer b.ears.mu.Unlock()
+	b.ears.asks = slices.DeleteFunc(b.ears.asks, func(o *openAsk) bool { return o == a })
+}
+
+func (d *deck) drop(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.open, id)
+}
+
+func (b *Bot) askCard(ask schemas.Ask, a *openAsk) Reply {
+	r := Reply{Private: true, Blocks: []Block{{Text: "asks to use " + clean(ask.Tool.Full()) + " · " + clean(ask.Why)}}}
+	if facts := argFacts(ask.Args); len(facts) > 0 {
+		r.Blocks = append(r.Blocks, Block{Facts: facts})
+	}
+	if len(ask.Args) > 0 && string(ask.Args) != "{}" {
+		r.Blocks = append(r.Blocks, Block{Code: cleanLines(indent(ask.Args))})
+	}
+	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}, {Key: string(schemas.AnswerHour), Label: "1 hour"},
+		{Key: string(schemas.AnswerAlways), Label: "Always here"}, {Key: string(schemas.AnswerDeny), Label: "Deny"}}
+	c := &card{by: ask.Caller, role: schemas.Member, may: requesterOnly(ask.Caller)}
+	c.act = func(ctx context.Context, t turn, act Action) (Reply, error) {
+		return b.answer(ctx, t, ask, a, act.Choice)
+	}
+	return b.deal(c, r)
+}
+
+// argFacts shows short plain arguments on one line each; the exact ones stand below them.
+func argFacts(raw json.RawMessage) []Fact {
+	var args map[string]json.RawMessage
+	if json.Unmarshal(raw, &args) != nil || len(args) > 12 {
+		return nil
+	}
+	var fs []Fact
+	for _, k := range sorted(args) {
+		fs = append(fs, Fact{Label: short(clean(k), 40), Value: short(clean(text(args[k])), 120)})
+	}
+	return fs
+}
+
+// answer stores what outlives the call, then lets the call go on. A yes that cannot be written down is none.
+func (b *Bot) answer(ctx context.Context, t turn, ask schemas.Ask, a *openAsk, choice string) (Reply, error) {
+	name, said := ask.Tool.Full(), schemas.Answer(choice)
+	words := map[schemas.Answer]string{schemas.AnswerOnce: "allowed once", schemas.AnswerHour: "allowed for 1 hour",
+		schemas.AnswerAlways: "allowed until you take it back", schemas.AnswerDeny: "denied"}[said]
+	if words == "" {
+		said, words = schemas.AnswerDeny, "denied"
+	}
+	err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Server: ask.Tool.Server, Tool: ask.Tool.Name, Detail: words})
+	if err == nil && said != schemas.AnswerDeny && said != schemas.AnswerOnce {
+		var until *time.Time
+		if said == schemas.AnswerHour {
+			end := b.opt.Now().Add(time.Hour)
+			until = &end
+		}
+		err = b.grant(ctx, t.caller, ask.Tool, until)
+	}
+	if err != nil {
+		a.answer <- schemas.AnswerDeny
+		return Reply{}, err
+	}
+	a.answer <- said
+	text := clean(name) + " " + words
+	if said == schemas.AnswerAlways {
+		text += " · `/mcp policy forget " + strings.ReplaceAll(clean(name), " ", "") + "`"
+	}
+	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
+}

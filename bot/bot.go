@@ -1,0 +1,147 @@
+package bot
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// config is what a thread wants. Called once or twice for a request, concurrently for many threads. Propose writes nothing and
+// checks roles; Commit answers CodeConflict when the proposal's base is stale.
+type config interface {
+	Load(context.Context, schemas.ThreadID) (schemas.Config, error)
+	Propose(context.Context, schemas.Caller, schemas.Edit) (schemas.Proposal, error)
+	Commit(context.Context, schemas.Caller, schemas.Proposal) (schemas.Revision, error)
+}
+
+// past gives revisions, newest first, and downloads. What it gives holds no secret value.
+type past interface {
+	History(context.Context, schemas.ThreadID) ([]schemas.Revision, error)
+	Export(ctx context.Context, thread schemas.ThreadID, format string) (schemas.File, error)
+}
+
+// rules changes a thread's policy: read, change, write under one lock. The function may be called more than once.
+type rules interface {
+	Rule(context.Context, schemas.ThreadID, func(*schemas.Policy) error) error
+}
+
+// tools is what a thread has. Tools may start approved servers whose tools are unknown; Status starts nothing. Call checks
+// policy and writes the audit records of the call.
+type tools interface {
+	Tools(context.Context, schemas.Caller) ([]schemas.Tool, error)
+	Call(context.Context, schemas.Call) (schemas.Result, error)
+	Status(context.Context, schemas.ThreadID) ([]schemas.Status, error)
+}
+
+// live brings servers in line with the approved config. Only ever called after a person's yes; Poke never blocks.
+type live interface {
+	Apply(context.Context, schemas.ThreadID) error
+	Poke(schemas.ThreadID)
+	Restart(ctx context.Context, thread schemas.ThreadID, server string) error
+}
+
+// held is the tools whose definition changed after approval.
+type held interface {
+	Held(ctx context.Context, thread schemas.ThreadID, server string) ([]schemas.HeldTool, error)
+	Accept(ctx context.Context, caller schemas.Caller, server string, tools []string) error
+}
+
+// resources reads what servers offer besides tools, and results that were too long to show.
+type resources interface {
+	Resources(context.Context, schemas.Caller) ([]schemas.Resource, error)
+	ReadResource(ctx context.Context, caller schemas.Caller, server, uri string) (schemas.Result, error)
+	Result(ctx context.Context, thread schemas.ThreadID, id string) (schemas.File, error)
+}
+
+// prompts lists and fills the servers' prompts.
+type prompts interface {
+	Prompts(context.Context, schemas.Caller) ([]schemas.Prompt, error)
+	Prompt(ctx context.Context, caller schemas.Caller, server, name string, args map[string]string) (schemas.Result, error)
+}
+
+// secrets takes values in and never gives one out.
+type secrets interface {
+	Put(context.Context, schemas.SecretKey, schemas.Secret) error
+	Delete(context.Context, schemas.SecretKey) error
+	Names(context.Context, schemas.MemberID, schemas.ThreadID) ([]schemas.SecretKey, error)
+}
+
+// forgetter drops all values of a server in a thread, of all members. Called after the server was removed.
+type forgetter interface {
+	Forget(ctx context.Context, thread schemas.ThreadID, server string) error
+}
+
+// journal is the audit log. A change that cannot be written down is not made.
+type journal interface {
+	Append(context.Context, schemas.Record) (schemas.Record, error)
+	Tail(ctx context.Context, thread schemas.ThreadID, n int) ([]schemas.Record, error)
+}
+
+// Options are the dependencies of a Bot, all required up to Place, and its settings.
+type Options struct {
+	Config    config
+	Past      past
+	Rules     rules
+	Tools     tools
+	Live      live
+	Held      held
+	Resources resources
+	Prompts   prompts
+	Secrets   secrets
+	Forget    forgetter
+	Journal   journal
+	// Import reads a text of unknown kind. name is the shown name of the file, "" for pasted text; hint the server's name when
+	// the text is a single definition.
+	Import func(name string, data []byte, hint string) schemas.Import
+	// Place says where programs of members who come in through a door run.
+	Place func(schemas.Door) schemas.Place
+
+	CardTTL   time.Duration    // how long a card waits for its answer; 0 = 10 min
+	StartWait time.Duration    // how long an answer waits for servers to start; 0 = 30 s
+	Now       func() time.Time // nil = time.Now
+	Log       *slog.Logger     // nil = discard
+	Model     string           // name of the model that chats, "" = none
+	Version   string
+}
+
+// Bot answers requests of all threads. It is safe for concurrent use and starts no goroutine.
+type Bot struct {
+	opt   Options
+	verbs []verb
+	cards deck
+	ears  ears
+}
+
+// New returns a Bot. It panics when a dependency is missing, since that is a mistake in the wiring.
+func New(opt Options) *Bot {
+	missing := map[string]bool{
+		"Config": opt.Config == nil, "Past": opt.Past == nil, "Rules": opt.Rules == nil, "Tools": opt.Tools == nil,
+		"Live": opt.Live == nil, "Held": opt.Held == nil, "Resources": opt.Resources == nil, "Prompts": opt.Prompts == nil,
+		"Secrets": opt.Secrets == nil, "Forget": opt.Forget == nil, "Journal": opt.Journal == nil,
+		"Import": opt.Import == nil, "Place": opt.Place == nil,
+	}
+	for name, is := range missing {
+		if is {
+			panic("bot: Options." + name + " is required")
+		}
+	}
+	if opt.CardTTL <= 0 {
+		opt.CardTTL = 10 * time.Minute
+	}
+	if opt.StartWait <= 0 {
+		opt.StartWait = 30 * time.Second
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	b := &Bot{opt: opt, verbs: table()}
+	b.cards.open = map[string]*card{}
+	b.ears.subs = map[*ear]struct{}{}
+	return b
+}

@@ -1,0 +1,215 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// call runs a tool by hand. A person's own call is its own yes; the policy still denies what it denies.
+func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
+	name := t.arg("tool")
+	if rest, ok := strings.CutPrefix(name, "@"); ok {
+		return b.readResource(ctx, t, rest)
+	}
+	raw := unfence(t.arg("json"))
+	ts, err := b.opt.Tools.Tools(ctx, t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	i := slices.IndexFunc(ts, func(x schemas.Tool) bool { return x.Full() == name || x.Model == name })
+	if i < 0 {
+		return Reply{}, notFound("tool", name, fulls(ts), "`/mcp tools` lists them")
+	}
+	if raw != "" {
+		if !json.Valid([]byte(raw)) || raw[0] != '{' {
+			return Reply{}, invalid("the arguments are no JSON object", "`/mcp call "+clean(name)+" {\"key\": \"value\"}`, or without JSON to be asked")
+		}
+		return b.calls(ctx, t, ts[i], json.RawMessage(raw))
+	}
+	fields := formFields(ts[i].Input)
+	if len(fields) == 0 {
+		return b.calls(ctx, t, ts[i], nil)
+	}
+	return b.callForm(t, ts[i], fields), nil
+}
+
+// unfence takes JSON out of a code fence.
+func unfence(s string) string {
+	s = strings.TrimSpace(s)
+	if !strings.HasPrefix(s, "```") {
+		return strings.Trim(s, "`")
+	}
+	s = strings.TrimSuffix(strings.TrimPrefix(s, "```"), "```")
+	if i := strings.IndexAny(s, "\n{"); i >= 0 {
+		s = s[i:]
+	}
+	return strings.TrimSpace(s)
+}
+
+func (b *Bot) callForm(t turn, x schemas.Tool, fields []argument) Reply {
+	form := &Form{Title: clean(x.Full()), Submit: "Call"}
+	for _, f := range fields {
+		form.Fields = append(form.Fields, f.Field)
+	}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		args, problems := arguments(fields, a.Values)
+		if len(problems) > 0 {
+			return mistakes("the form", problems, "`/mcp call "+clean(x.Full())+"` asks again"), nil
+		}
+		return b.calls(ctx, t, x, args)
+	}
+	return b.deal(c, Reply{Private: true, Form: form})
+}
+
+func (b *Bot) calls(ctx context.Context, t turn, x schemas.Tool, args json.RawMessage) (Reply, error) {
+	res, err := b.opt.Tools.Call(ctx, schemas.Call{Caller: t.caller, Origin: schemas.ByPerson, Tool: x.Full(), Args: args})
+	if err != nil {
+		return Reply{}, err
+	}
+	return b.result(ctx, t, x.Full(), res), nil
+}
+
+// result draws what a tool gave: text, files, and one line about the call.
+func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Result) Reply {
+	r := Reply{Blocks: content(name, res.Raw)}
+	if res.IsError {
+		r.Bad, r.Code = true, schemas.CodeFailed
+		r.Blocks = append([]Block{{Text: clean(name) + " says that it failed"}}, r.Blocks...)
+	}
+	line := []string{took(res.Took)}
+	switch {
+	case res.RunsAs == t.caller.Member:
+		line = append(line, "as you")
+	case res.RunsAs != "":
+		line = append(line, "as "+b.called(ctx, t, res.RunsAs))
+	}
+	if res.Receipt != "" {
+		line = append(line, "receipt "+clean(res.Receipt))
+	}
+	if res.Spilled != "" {
+		r.Blocks = append(r.Blocks, Block{Text: "cut: the whole result is " + size(res.Size)})
+		r.Choices = []Choice{{Key: "whole", Label: "Download the whole"}}
+		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), look: []string{"whole"}}
+		c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
+			f, err := b.opt.Resources.Result(ctx, t.caller.Thread, res.Spilled)
+			if err != nil {
+				return Reply{}, err
+			}
+			return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + size(len(f.Data))}, {File: &f}}}, nil
+		}
+		r = b.deal(c, r)
+	}
+	return append1(r, Block{Text: strings.Join(line, " · ")})
+}
+
+// called gives the name of a member who owns a server here.
+func (b *Bot) called(ctx context.Context, t turn, id schemas.MemberID) string {
+	if cfg, err := b.opt.Config.Load(ctx, t.caller.Thread); err == nil {
+		for _, e := range cfg.Entries {
+			if e.Owner == id {
+				return at(id, e.OwnerName)
+			}
+		}
+	}
+	return at(id, "")
+}
+
+func (b *Bot) readResource(ctx context.Context, t turn, ref string) (Reply, error) {
+	server, uri, ok := strings.Cut(ref, ":")
+	if !ok || uri == "" {
+		return Reply{}, invalid("a resource is written @server:uri", "`/mcp show SERVER` lists them")
+	}
+	if _, _, err := b.entry(ctx, t, server); err != nil {
+		return Reply{}, err
+	}
+	res, err := b.opt.Resources.ReadResource(ctx, t.caller, server, uri)
+	if err != nil {
+		return Reply{}, err
+	}
+	return b.result(ctx, t, server+":"+uri, res), nil
+}
+
+// prompt lists the servers' prompts, or asks for one's arguments and shows what it says.
+func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
+	ps, err := b.opt.Prompts.Prompts(ctx, t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	name := t.arg("name")
+	if name == "" {
+		return promptList(ps), nil
+	}
+	known := make([]string, len(ps))
+	for i, p := range ps {
+		known[i] = p.Server + "." + p.Name
+	}
+	i := slices.Index(known, name)
+	if i < 0 {
+		return Reply{}, notFound("prompt", name, known, "`/mcp prompt` lists them")
+	}
+	p := ps[i]
+	if len(p.Arguments) == 0 {
+		return b.prompted(ctx, t, p, nil)
+	}
+	form := &Form{Title: clean(name), Submit: "Fill in"}
+	for _, a := range p.Arguments {
+		form.Fields = append(form.Fields, Field{Name: a.Name, Label: short(clean(a.Name), 60), Hint: firstLine(a.Description, 90), Required: a.Required})
+	}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		args := map[string]string{}
+		for _, arg := range p.Arguments {
+			v := a.Values[arg.Name]
+			if v == "" && arg.Required {
+				return Reply{}, invalid(clean(arg.Name)+" is needed", "`/mcp prompt "+clean(name)+"` asks again")
+			}
+			if v != "" {
+				args[arg.Name] = v
+			}
+		}
+		return b.prompted(ctx, t, p, args)
+	}
+	return b.deal(c, Reply{Private: true, Form: form}), nil
+}
+
+func promptList(ps []schemas.Prompt) Reply {
+	if len(ps) == 0 {
+		return Reply{Blocks: []Block{{Text: "no server here offers prompts"}}}
+	}
+	tab := &Table{Columns: []string{"prompt", "what it is for", "asks for"}}
+	for _, p := range ps {
+		var args []string
+		for _, a := range p.Arguments {
+			args = append(args, clean(a.Name))
+		}
+		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(p.Server + "." + p.Name), firstLine(p.Description, 90), strings.Join(args, ", ")}})
+	}
+	return Reply{Blocks: []Block{{Text: count(len(ps), "prompt", "prompts") + "; `/mcp prompt server.prompt` fills one in"}, {Table: tab}}}
+}
+
+func (b *Bot) prompted(ctx context.Context, t turn, p schemas.Prompt, args map[string]string) (Reply, error) {
+	res, err := b.opt.Prompts.Prompt(ctx, t.caller, p.Server, p.Name, args)
+	if err != nil {
+		return Reply{}, err
+	}
+	var got struct {
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(res.Raw, &got); err != nil || len(got.Messages) == 0 {
+		return b.result(ctx, t, p.Server+"."+p.Name, res), nil
+	}
+	r := Reply{Blocks: []Block{{Text: clean(p.Server + "." + p.Name)}}}
+	for _, m := range got.Messages {
+		r.Blocks = append(r.Blocks, Block{Text: clean(m.Role)})
+		r.Blocks = append(r.Blocks, content(p.Name, json.RawMessage(`{"content":[`+string(m.Content)+`]}`))...)
+	}
+	return r, nil
+}

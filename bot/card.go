@@ -1,0 +1,144 @@
+package bot
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// maxCards bounds the open cards of one member; the oldest gives way.
+const maxCards = 64
+
+// card waits for one answer. It is used once; choices in look leave it open.
+type card struct {
+	by      schemas.Caller
+	role    schemas.Role // the least role that may still answer
+	expires time.Time
+	may     func(schemas.Caller) error
+	look    []string
+	act     func(context.Context, turn, Action) (Reply, error)
+}
+
+// deck holds the open cards of all threads, by nonce. What a card holds in memory is gone when it is used or expired.
+type deck struct {
+	mu   sync.Mutex
+	open map[string]*card
+}
+
+func (d *deck) put(id string, c *card, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	mine, oldest := 0, ""
+	for k, o := range d.open {
+		switch {
+		case !now.Before(o.expires):
+			delete(d.open, k)
+		case o.by.Thread == c.by.Thread && o.by.Member == c.by.Member:
+			mine++
+			if oldest == "" || o.expires.Before(d.open[oldest].expires) {
+				oldest = k
+			}
+		}
+	}
+	if mine >= maxCards {
+		delete(d.open, oldest)
+	}
+	d.open[id] = c
+}
+
+// get gives an open card of the thread.
+func (d *deck) get(id string, thread schemas.ThreadID, now time.Time) *card {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.open[id]
+	if c == nil || c.by.Thread != thread || !now.Before(c.expires) {
+		return nil
+	}
+	return c
+}
+
+// take removes a card; of several who answer at once, one gets true.
+func (d *deck) take(id string, c *card) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[id] != c {
+		return false
+	}
+	delete(d.open, id)
+	return true
+}
+
+// deal opens a card and puts its nonce on the reply.
+func (b *Bot) deal(c *card, r Reply) Reply {
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails since Go 1.24
+	now := b.opt.Now()
+	r.ID, c.expires = hex.EncodeToString(nonce[:]), now.Add(b.opt.CardTTL)
+	r.Expires = c.expires
+	b.cards.put(r.ID, c, now)
+	return r
+}
+
+// press answers a card. Role and right are looked at again, whatever held when the card was dealt.
+func (b *Bot) press(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := b.cards.get(a.ID, t.caller.Thread, b.opt.Now())
+	if c == nil {
+		return Reply{}, gone()
+	}
+	if t.caller.Role < c.role {
+		return Reply{}, guestRefusal()
+	}
+	if err := c.may(t.caller); err != nil {
+		return Reply{}, err
+	}
+	if slices.Contains(c.look, a.Choice) {
+		return c.act(ctx, t, a)
+	}
+	if !b.cards.take(a.ID, c) {
+		return Reply{}, gone()
+	}
+	reply, err := c.act(ctx, t, a)
+	if err != nil {
+		reply = b.refusal(t.caller, err)
+	}
+	reply.Replace = a.ID
+	return reply, nil
+}
+
+func gone() error {
+	return &schemas.Error{Code: schemas.CodeExpired, Text: "this card is no longer open: it was answered, or its time is over",
+		Hint: "run the command again"}
+}
+
+// requesterOnly lets nobody else answer, not even a manager: what is asked for is personal.
+func requesterOnly(by schemas.Caller) func(schemas.Caller) error {
+	return func(c schemas.Caller) error {
+		if c.Member == by.Member {
+			return nil
+		}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(by.Member, by.Name) + " can answer this"}
+	}
+}
+
+// requesterOrManager is the rule for changes.
+func requesterOrManager(by schemas.Caller) func(schemas.Caller) error {
+	return func(c schemas.Caller) error {
+		if c.Member == by.Member || c.Manages() {
+			return nil
+		}
+		return &schemas.Error{Code: schemas.CodeDenied,
+			Text: "only " + at(by.Member, by.Name) + " can confirm this change, or a manager of the thread"}
+	}
+}
+
+func managerOnly(c schemas.Caller) error {
+	if c.Manages() {
+		return nil
+	}
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can confirm this"}
+}

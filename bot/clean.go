@@ -1,0 +1,130 @@
+package bot
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// clean makes untrusted text safe to stand inside a line: what cannot be seen (control, bidi, zero-width and tag characters,
+// line ends) is shown as an escape, and a backtick cannot end a `span`.
+func clean(s string) string {
+	return escape(s, func(r rune) bool { return r == '`' })
+}
+
+// cleanText is clean for texts of ours around untrusted words: line ends and spans stay.
+func cleanText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = escape(l, func(rune) bool { return false })
+	}
+	return strings.Join(lines, "\n")
+}
+
+// cleanLines is cleanText for preformatted text; tabs stay, too.
+func cleanLines(s string) string {
+	return escapeBut(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
+}
+
+func escapeBut(s, keep string) string {
+	parts := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(keep, r) })
+	if len(parts) == 1 && parts[0] == s {
+		return escape(s, func(rune) bool { return false })
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune(keep, r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(escape(string(r), func(rune) bool { return false }))
+		}
+	}
+	return b.String()
+}
+
+func escape(s string, also func(rune) bool) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return hidden(r) || also(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !hidden(r) && !also(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
+}
+
+// hidden reports whether a rune shows nothing, or changes how others show. strconv.IsPrint leaves in marks and letters that
+// are blank, which are listed here.
+func hidden(r rune) bool {
+	switch {
+	case r == utf8.RuneError:
+		return false
+	case !strconv.IsPrint(r):
+		return true
+	case r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0100 && r <= 0xE01EF, r >= 0x180B && r <= 0x180F: // variation selectors
+		return true
+	case r == 0x034F, r == 0x115F, r == 0x1160, r == 0x3164, r == 0xFFA0, r == 0x2800, r == 0x17B4, r == 0x17B5: // blank
+		return true
+	}
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+}
+
+// bare is a word that needs no quotes in a shown or typed command line.
+func bare(s string) bool { return regexp.MustCompile(`\A[A-Za-z0-9_@%+=:,./{}$~^-]+\z`).MatchString(s) }
+
+// shown writes one argument as a shell would take it, with everything invisible in it made visible.
+func shown(arg string) string {
+	if strings.IndexFunc(arg, func(r rune) bool { return hidden(r) || r == '`' }) < 0 {
+		return quote(arg)
+	}
+	return strings.ReplaceAll(escape(strconv.Quote(arg), func(rune) bool { return false }), "`", `\x60`)
+}
+
+func shownLine(command string, args []string) string {
+	words := []string{shown(command)}
+	for _, a := range args {
+		words = append(words, shown(a))
+	}
+	return strings.Join(words, " ")
+}
+
+// short cuts a cleaned text to n characters and says so.
+func short(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	r := []rune(s)
+	return string(r[:n]) + fmt.Sprintf(" … (%s more characters)", thousands(len(r)-n))
+}
+
+// firstLine is the first sentence or line of a description, for tables.
+func firstLine(s string, n int) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	if i := strings.Index(s, ". "); i > 0 {
+		s = s[:i]
+	}
+	s = clean(s)
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

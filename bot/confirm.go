@@ -1,0 +1,258 @@
+package bot
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// confirm carries out a proposal after a person's yes: audit, secrets, commit, start. On a conflict nothing of it stays and
+// the change is shown again as it would be now.
+func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal) (Reply, error) {
+	for _, c := range p.Changes {
+		if err := b.placeable(t.caller, c); err != nil {
+			return Reply{}, err
+		}
+	}
+	cfg, err := b.opt.Config.Load(ctx, p.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if !p.Empty() && cfg.Base != p.Base {
+		return b.again(ctx, t, edit, p)
+	}
+	for _, c := range p.Changes {
+		if runs(c.Kind) && c.After != nil {
+			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: c.Server,
+				Detail: string(c.Kind) + ", approval " + c.After.Fingerprint()[:12]}); err != nil {
+				return Reply{}, err
+			}
+		}
+	}
+	put, err := b.seal(ctx, p, cfg)
+	if err != nil {
+		b.unseal(ctx, put)
+		return Reply{}, err
+	}
+	if p.Empty() {
+		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: summary(p)})
+		var names []string
+		for _, f := range found(p) {
+			if !slices.Contains(names, f.Server) {
+				names = append(names, f.Server)
+			}
+		}
+		return b.fresh(ctx, t, names, []Block{{Text: "the value is in the vault"}})
+	}
+	rev, err := b.opt.Config.Commit(ctx, t.caller, p)
+	if err != nil {
+		b.unseal(ctx, put)
+		if schemas.CodeOf(err) == schemas.CodeConflict {
+			return b.again(ctx, t, edit, p)
+		}
+		return Reply{}, err
+	}
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
+	b.Changed(p.Thread)
+	return b.settle(ctx, t, p)
+}
+
+// again shows a change anew after the config changed under it. It stays the wish of the one who asked first.
+func (b *Bot) again(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal) (Reply, error) {
+	asker := t
+	asker.caller = p.By
+	r, err := b.propose(ctx, asker, edit)
+	if err != nil {
+		return Reply{}, err
+	}
+	r.Bad, r.Code = true, schemas.CodeConflict
+	r.Blocks = append([]Block{{Text: "the config changed meanwhile, so nothing was done; this is the change as it would be now, please review again"}}, r.Blocks...)
+	return r, nil
+}
+
+// seal puts the literal secrets of a proposal into the vault of each entry's owner. What it returns was not there before and
+// can be taken back.
+func (b *Bot) seal(ctx context.Context, p schemas.Proposal, cfg schemas.Config) ([]schemas.SecretKey, error) {
+	var put []schemas.SecretKey
+	known := map[schemas.MemberID][]schemas.SecretKey{}
+	for _, f := range found(p) {
+		i := slices.IndexFunc(p.Changes, func(c schemas.Change) bool { return c.Server == f.Server })
+		key := schemas.SecretKey{Member: owner(p, p.Changes[i], cfg), Thread: p.Thread, Server: f.Server, Name: f.Input,
+			Origin: p.Changes[i].After.Origin()}
+		if known[key.Member] == nil {
+			names, err := b.opt.Secrets.Names(ctx, key.Member, p.Thread)
+			if err != nil {
+				return put, err
+			}
+			known[key.Member] = append(names, schemas.SecretKey{})
+		}
+		if err := b.opt.Secrets.Put(ctx, key, f.Value); err != nil {
+			return put, err
+		}
+		if !slices.Contains(known[key.Member], key) {
+			put = append(put, key)
+		}
+	}
+	return put, nil
+}
+
+// owner of an entry once the proposal is committed.
+func owner(p schemas.Proposal, c schemas.Change, cfg schemas.Config) schemas.MemberID {
+	if c.Owner != "" {
+		return c.Owner
+	}
+	if e, ok := cfg.Find(c.Server); ok && e.Owner != "" {
+		return e.Owner
+	}
+	return p.By.Member
+}
+
+func (b *Bot) unseal(ctx context.Context, keys []schemas.SecretKey) {
+	for _, k := range keys {
+		if err := b.opt.Secrets.Delete(context.WithoutCancel(ctx), k); err != nil {
+			b.opt.Log.Error("secret of a change that was not made stays in the vault", "thread", k.Thread, "server", k.Server, "name", k.Name, "err", err)
+		}
+	}
+}
+
+// settle brings the servers in line and says how each of them is.
+func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, error) {
+	var blocks []Block
+	var names []string
+	for _, c := range p.Changes {
+		switch {
+		case c.Kind == schemas.Removed:
+			blocks = append(blocks, Block{Text: clean(c.Server) + " is removed"})
+			if err := b.opt.Forget.Forget(context.WithoutCancel(ctx), p.Thread, c.Server); err != nil {
+				b.opt.Log.Error("values of a removed server stay in the vault", "thread", p.Thread, "server", c.Server, "err", err)
+				blocks = append(blocks, Block{Text: "its values could not be deleted from the vault; `/mcp secrets list` shows them"})
+			}
+		case c.Kind == schemas.Disabled:
+			blocks = append(blocks, Block{Text: clean(c.Server) + " is off; its entry stays"})
+		case runs(c.Kind):
+			names = append(names, c.Server)
+		}
+	}
+	return b.start(ctx, t, names, blocks)
+}
+
+// start applies the config and reports on the named servers, one line each.
+func (b *Bot) start(ctx context.Context, t turn, names []string, blocks []Block) (Reply, error) {
+	for _, n := range names {
+		t.tell(clean(n) + " is starting …")
+	}
+	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
+	defer cancel()
+	if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
+		return b.saved(t, blocks, err), nil
+	}
+	return b.report(context.WithoutCancel(ctx), t, names, blocks)
+}
+
+// saved says that the change stands although the servers could not be brought in line.
+func (b *Bot) saved(t turn, blocks []Block, err error) Reply {
+	r := b.refusal(t.caller, err)
+	if schemas.CodeOf(err) == schemas.CodeInternal {
+		r.Blocks[0].Text = strings.Replace(r.Blocks[0].Text, "Your config is unchanged", "The change itself is saved", 1)
+	}
+	r.Blocks = append(append(blocks, Block{Text: "the change is saved"}), r.Blocks...)
+	return r
+}
+
+// report words the state of the named servers and offers to give what is missing.
+func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block) (Reply, error) {
+	statuses, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	if err != nil {
+		return b.saved(t, blocks, err), nil
+	}
+	r := Reply{Blocks: blocks}
+	var needy []schemas.Status
+	for _, n := range names {
+		i := slices.IndexFunc(statuses, func(s schemas.Status) bool { return s.Name == n && s.State != schemas.ShadowedState })
+		if i < 0 {
+			r.Blocks = append(r.Blocks, Block{Text: clean(n) + " is saved; `/mcp list` shows how it is"})
+			continue
+		}
+		s := statuses[i]
+		r.Blocks = append(r.Blocks, Block{Text: b.became(t.caller, s)})
+		r.Bad = r.Bad || s.State == schemas.Failed
+		if s.State == schemas.Needs && s.Owner == t.caller.Member {
+			needy = append(needy, s)
+		}
+	}
+	if r.Bad {
+		r.Code = schemas.CodeNotReady
+	}
+	if len(r.Blocks) == 0 {
+		r.Blocks = []Block{{Text: "done"}}
+	}
+	return b.offerNeeds(t, r, needy), nil
+}
+
+// became is the line that a confirmed server ends in.
+func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
+	name := clean(s.Name)
+	switch s.State {
+	case schemas.Ready:
+		line := name + " is ready"
+		if s.Took > 0 {
+			line += " in " + took(s.Took)
+		}
+		line += " · " + count(s.Tools, "tool", "tools")
+		if s.Tokens > 0 {
+			line += ", " + about(s.Tokens) + " tokens"
+		}
+		if s.Writing > 0 {
+			line += " · " + ofThem(s.Writing, "writes", "write") + ": I ask before each"
+		}
+		if s.Blocked > 0 {
+			line += " · " + ofThem(s.Blocked, "is", "are") + " denied until a manager allows them: `/mcp tools " + name + "`"
+		}
+		if len(s.HeldTools) > 0 {
+			line += " · " + heldText(s)
+		}
+		return line
+	case schemas.Starting:
+		return name + " is still starting; `/mcp list` shows when it is ready"
+	case schemas.Idle:
+		return name + " is set; it starts when it is needed"
+	case schemas.Failed:
+		return name + " failed: " + short(cleanText(s.Why), 400) + " · `/mcp doctor " + name + "`"
+	case schemas.Needs:
+		return name + " " + needsText(c, s)
+	case schemas.NeedsConnect:
+		return name + " needs a sign-in, which is not part of this build yet"
+	case schemas.PendingState:
+		return name + " waits for approval · `/mcp enable " + name + "`"
+	case schemas.Held:
+		return name + ": " + heldText(s)
+	case schemas.Off:
+		return name + " is saved, and off · `/mcp enable " + name + "`"
+	}
+	return name + " is " + string(s.State)
+}
+
+func ofThem(n int, one, many string) string {
+	if n == 1 {
+		return "1 of them " + one
+	}
+	return thousands(n) + " of them " + many
+}
+
+func heldText(s schemas.Status) string {
+	return count(len(s.HeldTools), "tool", "tools") + " held, since the definition changed: " +
+		short(clean(strings.Join(s.HeldTools, ", ")), 200) + " · `/mcp enable " + clean(s.Name) + ".TOOL` shows the change"
+}
+
+func needsText(c schemas.Caller, s schemas.Status) string {
+	text := "needs " + clean(strings.Join(s.Needs, ", "))
+	switch {
+	case s.Owner == "":
+		return text + "; it has no owner yet"
+	case s.Owner != c.Member:
+		return text + " · ask " + at(s.Owner, s.OwnerName) + " to give it"
+	}
+	return text
+}

@@ -1,0 +1,273 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+func remoteText(name string) string {
+	return clean(name) + " is remote; remote servers are added with `/mcp connect`, so that you see who you sign in to"
+}
+
+// remoteOnly answers a config of which only addresses would be new: they are not added this way.
+func (b *Bot) remoteOnly(t turn, p schemas.Proposal) Reply {
+	var r Reply
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	for i, d := range p.Remote {
+		r.Blocks = append(r.Blocks, Block{Text: remoteText(d.Server.Name)})
+		key := "connect:" + strconv.Itoa(i)
+		if i < 20 {
+			r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + hostOf(d.Server.URL)})
+			c.look = append(c.look, key)
+		}
+	}
+	r.Choices = append(r.Choices, Choice{Key: "leave", Label: "Leave it"})
+	c.act = func(_ context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice == "leave" {
+			return Reply{Blocks: []Block{{Text: "left as it was; nothing was added"}}}, nil
+		}
+		return b.connectDraft(t, p.Remote, a.Choice)
+	}
+	return b.deal(c, r)
+}
+
+// connectDraft goes on with an address that an upload named. Header values found in the text go along in memory.
+func (b *Bot) connectDraft(t turn, drafts []schemas.Draft, choice string) (Reply, error) {
+	i, err := strconv.Atoi(strings.TrimPrefix(choice, "connect:"))
+	if err != nil || i < 0 || i >= len(drafts) {
+		return Reply{}, gone()
+	}
+	if _, err := checkURL(drafts[i].Server.URL, t.caller.Operator); err != nil {
+		return Reply{}, err
+	}
+	return b.firstYes(t, drafts[i], nil), nil
+}
+
+// connect asks for the address, then for the first yes and the way to sign in, then shows the card.
+func (b *Bot) connect(ctx context.Context, t turn) (Reply, error) {
+	if t.arg("url") == "" {
+		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+		c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+			return b.address(ctx, t, a.Values["url"], a.Values["name"])
+		}
+		return b.deal(c, Reply{Private: true, Form: &Form{Title: "connect a remote server", Submit: "Next", Fields: []Field{
+			{Name: "url", Label: "address", Hint: "https://mcp.example.com/mcp", Required: true},
+			{Name: "name", Label: "name", Hint: "what to call it here"},
+		}}}), nil
+	}
+	return b.address(ctx, t, t.arg("url"), t.arg("name"))
+}
+
+func (b *Bot) address(ctx context.Context, t turn, raw, name string) (Reply, error) {
+	u, err := checkURL(raw, t.caller.Operator)
+	if err != nil {
+		return Reply{}, err
+	}
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if name = strings.TrimSpace(name); name == "" {
+		name = freeName(hostName(u), cfg)
+	}
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: map[string]string{"url": u.String(), "type": string(transport(u))}}})
+	if err != nil {
+		return Reply{}, err
+	}
+	in := b.opt.Import("", data, name)
+	if len(in.Problems) > 0 || len(in.Servers) != 1 {
+		for i := range in.Problems {
+			in.Problems[i].Line, in.Problems[i].Col, in.Problems[i].Excerpt = 0, 0, ""
+		}
+		return mistakes("the address", in.Problems, ""), nil
+	}
+	return b.firstYes(t, in.Servers[0], in.Inputs), nil
+}
+
+// checkURL decides on the parsed host, never on how the text begins.
+func checkURL(raw string, operator bool) (*url.URL, error) {
+	raw = strings.TrimSpace(raw)
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || len(raw) > 2048 {
+		return nil, invalid("that is not an address", "it looks like https://mcp.example.com/mcp")
+	}
+	if u.User != nil {
+		return nil, invalid("an address must not hold a user name or password", "leave out what stands in front of the @; a key is asked for next")
+	}
+	if u.Fragment != "" || strings.Contains(raw, "#") {
+		return nil, invalid("an address must not hold a #", "leave it out")
+	}
+	switch {
+	case strings.EqualFold(u.Scheme, "https"):
+	case strings.EqualFold(u.Scheme, "http") && loopback(u.Hostname()):
+		if !operator {
+			return nil, &schemas.Error{Code: schemas.CodeDenied, Text: "only the operator at this machine can connect to the machine itself"}
+		}
+	default:
+		return nil, invalid("the address must start with https://", "http only on this machine itself: http://127.0.0.1:PORT")
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// transport is read from the path, as servers name it; the legacy one ends in /sse.
+func transport(u *url.URL) schemas.Transport {
+	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/sse") {
+		return schemas.SSE
+	}
+	return schemas.HTTP
+}
+
+// hostName makes a server's name of a host: mcp.linear.app → linear.
+func hostName(u *url.URL) string {
+	host := u.Hostname()
+	if net.ParseIP(host) != nil || host == "localhost" {
+		return "local"
+	}
+	labels := strings.Split(host, ".")
+	for len(labels) > 2 && slices.Contains([]string{"mcp", "api", "www", "server", "remote"}, labels[0]) {
+		labels = labels[1:]
+	}
+	name := regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllString(labels[0], "")
+	if !schemas.ValidName(name) {
+		return "remote"
+	}
+	return name
+}
+
+func freeName(name string, cfg schemas.Config) string {
+	free := name
+	for i := 2; slices.Contains(names(cfg), free); i++ {
+		free = name + "-" + strconv.Itoa(i)
+	}
+	return free
+}
+
+// firstYes names the host and asks how to sign in. Nothing has been sent to it, and nothing is before Confirm.
+func (b *Bot) firstYes(t turn, d schemas.Draft, inputs []schemas.Input) Reply {
+	host := hostOf(d.Server.URL)
+	r := Reply{
+		Blocks: []Block{
+			{Text: "connect " + clean(host) + "? Nothing has been sent to it yet"},
+			{Facts: []Fact{{Label: "name", Value: clean(d.Server.Name)}, {Label: "address", Value: short(clean(safeURL(d.Server.URL)), maxShown)},
+				{Label: "shared", Value: "everyone in this thread can use its tools"}}},
+		},
+		Choices: []Choice{{Key: "key", Label: "Connect with an API key"}, {Key: "none", Label: "Connect without sign-in"},
+			{Key: "oauth", Label: "Connect with OAuth"}, {Key: "leave", Label: "Leave it"}},
+	}
+	if len(d.Server.Headers) > 0 {
+		r.Choices[0] = Choice{Key: "given", Label: "Connect with the headers given"}
+	}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), look: []string{"oauth"}}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		switch a.Choice {
+		case "none":
+			d.Server.Auth = &schemas.Auth{Type: "none"}
+			d.Server.Headers = nil
+			return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
+		case "given":
+			d.Server.Auth = &schemas.Auth{Type: "header"}
+			return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
+		case "key":
+			return b.keyForm(t, d, inputs), nil
+		case "oauth":
+			return bad(schemas.CodeMissing, "signing in with OAuth is not part of this build yet · an API key or a personal access token works, if "+
+				clean(host)+" gives one: answer Connect with an API key"), nil
+		}
+		return Reply{Blocks: []Block{{Text: "left as it was; nothing was added"}}}, nil
+	}
+	return b.deal(c, r)
+}
+
+// keyForm asks for the header and its secret.
+func (b *Bot) keyForm(t turn, d schemas.Draft, inputs []schemas.Input) Reply {
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if err := addKey(&d, &inputs, a.Values["header"], a.Values["key"]); err != nil {
+			return Reply{}, err
+		}
+		return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
+	}
+	return b.deal(c, Reply{Private: true, Form: &Form{Title: "API key for " + clean(hostOf(d.Server.URL)), Submit: "Show what it would do", Fields: []Field{
+		{Name: "header", Label: "header", Default: "Authorization", Required: true},
+		{Name: "key", Label: "key", Hint: "goes to your vault; after Authorization, Bearer is put in front", Kind: "secret", Required: true},
+	}}})
+}
+
+// addKey puts a reference to the key into the draft and the key itself among its found secrets.
+func addKey(d *schemas.Draft, inputs *[]schemas.Input, header, key string) error {
+	header, key = strings.TrimSpace(header), strings.TrimSpace(key)
+	if header == "" {
+		header = "Authorization"
+	}
+	if !regexp.MustCompile(`\A[A-Za-z0-9!#$%&'*+.^_|~-]{1,64}\z`).MatchString(header) { // RFC 9110 section 5.6.2, without the backtick
+		return invalid("that is no name of a header", "such as Authorization or X-API-Key")
+	}
+	if key == "" || strings.ContainsAny(key, "\r\n\x00") {
+		return invalid("the key is needed, on one line", "")
+	}
+	id := strings.ToUpper(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(d.Server.Name+"_KEY", "_"))
+	if id[0] >= '0' && id[0] <= '9' {
+		id = "_" + id
+	}
+	value := "${input:" + id + "}"
+	if strings.EqualFold(header, "Authorization") {
+		if scheme, token, two := strings.Cut(key, " "); two {
+			value, key = scheme+" "+value, strings.TrimSpace(token)
+		} else {
+			value = "Bearer " + value
+		}
+	}
+	d.Server.Headers = map[string]string{header: value}
+	d.Server.Auth = &schemas.Auth{Type: "header"}
+	d.Found = append(slices.DeleteFunc(slices.Clone(d.Found), func(f schemas.Found) bool { return strings.HasPrefix(f.Where, "header") }),
+		schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(key), Where: "header " + header})
+	*inputs = append(slices.DeleteFunc(slices.Clone(*inputs), func(i schemas.Input) bool { return i.ID == id }),
+		schemas.Input{Type: "promptString", ID: id, Description: "key for " + hostOf(d.Server.URL), Password: true})
+	return nil
+}
+
+// editRemote changes a connector's address or key. A new address needs the key again: the old one is bound to the old host.
+func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
+	header := "Authorization"
+	for _, k := range sorted(e.Headers) {
+		header = k
+	}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		u, err := checkURL(a.Values["url"], t.caller.Operator)
+		if err != nil {
+			return Reply{}, err
+		}
+		d := schemas.Draft{Server: e.Server}
+		d.Server.URL, d.Server.Type = u.String(), transport(u)
+		var inputs []schemas.Input
+		if strings.TrimSpace(a.Values["key"]) != "" {
+			if err := addKey(&d, &inputs, a.Values["header"], a.Values["key"]); err != nil {
+				return Reply{}, err
+			}
+		}
+		return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
+	}
+	return b.deal(c, Reply{Private: true, Form: &Form{Title: "edit " + clean(e.Name), Submit: "Show what it would do", Fields: []Field{
+		{Name: "url", Label: "address", Default: e.URL, Required: true},
+		{Name: "header", Label: "header of the key", Default: header},
+		{Name: "key", Label: "new key", Hint: "empty: the key stays", Kind: "secret"},
+	}}})
+}

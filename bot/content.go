@@ -1,0 +1,111 @@
+package bot
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// maxFile bounds a file made of a tool's result; maxBlocks the parts of one result that are drawn.
+const (
+	maxFile   = 8 << 20
+	maxBlocks = 64
+)
+
+// part is one item of an MCP content list, or of the contents of a resource (MCP specification, Content and Resources).
+type part struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Data        string `json:"data"`
+	Blob        string `json:"blob"`
+	MIME        string `json:"mimeType"`
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Resource    *part  `json:"resource"`
+}
+
+// content draws an MCP result. Its text is preformatted and made visible; nothing in it is markup.
+func content(name string, raw json.RawMessage) []Block {
+	var got struct {
+		Content    []part          `json:"content"`
+		Contents   []part          `json:"contents"`
+		Structured json.RawMessage `json:"structuredContent"`
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return []Block{{Code: cleanLines(string(raw))}}
+	}
+	var blocks []Block
+	parts := append(got.Content, got.Contents...)
+	for i, p := range parts {
+		if len(blocks) >= maxBlocks {
+			blocks = append(blocks, Block{Text: fmt.Sprintf("and %d more parts, not shown", len(parts)-i)})
+			break
+		}
+		blocks = append(blocks, p.draw(fmt.Sprintf("%s-%d", name, i+1)))
+	}
+	if len(blocks) == 0 && len(got.Structured) > 0 {
+		return []Block{{Code: cleanLines(indent(got.Structured))}}
+	}
+	if len(blocks) == 0 {
+		return []Block{{Text: "it gave nothing back"}}
+	}
+	return blocks
+}
+
+func (p part) draw(name string) Block {
+	switch {
+	case p.Type == "resource" && p.Resource != nil:
+		inner := *p.Resource
+		inner.Type = ""
+		return inner.draw(name)
+	case p.Type == "resource_link":
+		return Block{Text: "resource " + short(clean(p.URI), 300) + " " + firstLine(p.Name, 80)}
+	case p.Data != "":
+		return file(name, p.Data)
+	case p.Blob != "":
+		return file(name, p.Blob)
+	case p.Text != "":
+		return Block{Code: cleanLines(p.Text)}
+	}
+	return Block{Text: "(an empty part)"}
+}
+
+// file makes a download of base64 data. Its type is what the bytes are, never what the server says.
+func file(name, data string) Block {
+	if base64.StdEncoding.DecodedLen(len(data)) > maxFile {
+		return Block{Text: "a file of " + size(base64.StdEncoding.DecodedLen(len(data))) + ", too large to show"}
+	}
+	b, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return Block{Text: "a file that cannot be read"}
+	}
+	mime := http.DetectContentType(b)
+	ext := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "application/pdf": ".pdf",
+		"audio/wave": ".wav", "audio/mpeg": ".mp3", "application/ogg": ".ogg", "text/plain; charset=utf-8": ".txt"}[mime]
+	if ext == "" {
+		mime, ext = "application/octet-stream", ".bin"
+	}
+	safe := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(name, "-"), "-")
+	if len(safe) > 60 {
+		safe = safe[:60]
+	}
+	return Block{File: &schemas.File{Name: safe + ext, MIME: mime, Data: b}}
+}
+
+func indent(raw json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
+}

@@ -1,0 +1,227 @@
+package bot
+
+import (
+	"context"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// reload reads the files again, or starts one server anew.
+func (b *Bot) reload(ctx context.Context, t turn) (Reply, error) {
+	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
+	defer cancel()
+	if name := t.arg("name"); name != "" {
+		e, err := b.mine(ctx, t, name)
+		if err != nil {
+			return Reply{}, err
+		}
+		t.tell(clean(e.Name) + " is starting …")
+		if err := b.opt.Live.Restart(wait, t.caller.Thread, e.Name); err != nil && wait.Err() == nil && startless(err) {
+			return Reply{}, err
+		}
+		return b.report(context.WithoutCancel(ctx), t, []string{e.Name}, nil)
+	}
+	if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
+		return Reply{}, err
+	}
+	return b.list(context.WithoutCancel(ctx), t)
+}
+
+// doctor says what is wrong and what to do. A server that failed or sleeps is started once, by who may change it.
+func (b *Bot) doctor(ctx context.Context, t turn) (Reply, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if t.arg("name") == "" {
+		return b.checkup(ctx, t, cfg)
+	}
+	e, _, err := b.entry(ctx, t, t.arg("name"))
+	if err != nil {
+		return Reply{}, err
+	}
+	ss, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	s := statusOf(ss, e)
+	if (s.State == schemas.Failed || s.State == schemas.Idle) && mayChange(t.caller, e) == nil {
+		wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
+		defer cancel()
+		t.tell(clean(e.Name) + " is starting …")
+		if err := b.opt.Live.Restart(wait, t.caller.Thread, e.Name); err != nil && wait.Err() == nil && startless(err) {
+			return Reply{}, err
+		}
+		if ss, err = b.opt.Tools.Status(ctx, t.caller.Thread); err != nil {
+			return Reply{}, err
+		}
+		s = statusOf(ss, e)
+	}
+	r := Reply{Bad: s.State == schemas.Failed, Private: false, Blocks: unreadable(cfg.Problems)}
+	r.Blocks = append(r.Blocks, Block{Text: b.became(t.caller, s)}, Block{Facts: b.findings(t.caller, e, s)})
+	if s.Stderr != "" {
+		r.Blocks = append(r.Blocks, Block{Text: "last lines on its standard error"}, Block{Code: cleanLines(s.Stderr)})
+	}
+	r.Blocks = append(r.Blocks, Block{Text: "next: " + next(t.caller, e, s)})
+	if s.State == schemas.Needs && s.Owner == t.caller.Member {
+		r = b.offerNeeds(t, r, []schemas.Status{s})
+	}
+	return r, nil
+}
+
+func (b *Bot) findings(c schemas.Caller, e schemas.Entry, s schemas.Status) []Fact {
+	def := "approved"
+	switch {
+	case e.Approval == nil:
+		def = "never approved"
+	case e.Pending():
+		def = "changed since approval; the approved one runs on"
+	}
+	fs := []Fact{{Label: "definition", Value: def}}
+	if !e.Remote() {
+		p := b.opt.Place(c.Door)
+		where := clean(p.Where)
+		if !p.Available {
+			where = "local servers cannot run here: " + clean(joinHint(p.Why, p.Hint))
+		}
+		fs = append(fs, Fact{Label: "where", Value: where})
+	}
+	if len(s.Needs) > 0 {
+		fs = append(fs, Fact{Label: "needs", Value: clean(strings.Join(s.Needs, ", "))})
+	} else {
+		fs = append(fs, Fact{Label: "needs", Value: "nothing"})
+	}
+	if s.Took > 0 {
+		fs = append(fs, Fact{Label: "handshake", Value: thousands(int(s.Took.Milliseconds())) + " ms", Note: clean(s.Protocol)})
+	}
+	tools := count(s.Tools, "tool", "tools")
+	if len(s.HeldTools) > 0 {
+		tools += ", " + count(len(s.HeldTools), "held", "held")
+	}
+	return append(fs, Fact{Label: "tools", Value: tools})
+}
+
+// next is the one thing to do now.
+func next(c schemas.Caller, e schemas.Entry, s schemas.Status) string {
+	name := clean(e.Name)
+	switch s.State {
+	case schemas.Ready:
+		if len(s.HeldTools) > 0 {
+			return "`/mcp enable " + name + "` shows what changed in the held tools"
+		}
+		return "nothing; `/mcp tools " + name + "` lists what it can do"
+	case schemas.Needs:
+		if s.Owner != c.Member {
+			return "ask " + at(s.Owner, s.OwnerName) + " to give " + clean(strings.Join(s.Needs, ", "))
+		}
+		return "give " + clean(strings.Join(s.Needs, ", "))
+	case schemas.Failed:
+		if e.Remote() {
+			return "check the address and the key with `/mcp edit " + name + "`, then `/mcp reload " + name + "`"
+		}
+		return "put right what its last lines say, with `/mcp edit " + name + "` if it is the command, then `/mcp reload " + name + "`"
+	case schemas.PendingState, schemas.Off, schemas.Held:
+		return "`/mcp enable " + name + "`"
+	case schemas.Idle:
+		return "nothing; it starts with the first call"
+	case schemas.ShadowedState:
+		return "a server above it in the list has the same name; remove or rename one of them"
+	case schemas.Starting:
+		return "wait a little, then `/mcp doctor " + name + "` again"
+	}
+	return "`/mcp show " + name + "`"
+}
+
+// checkup looks at all servers and names those that want something.
+func (b *Bot) checkup(ctx context.Context, t turn, cfg schemas.Config) (Reply, error) {
+	ss, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	r := Reply{Blocks: unreadable(cfg.Problems)}
+	tab := &Table{Columns: []string{"name", "state", "next"}}
+	for _, s := range ss {
+		e, _ := cfg.Find(s.Name)
+		if e.Name == "" {
+			e.Name = s.Name
+		}
+		calm := s.State == schemas.Ready || s.State == schemas.Idle || s.State == schemas.Off
+		if calm && len(s.HeldTools) == 0 && !s.Pending {
+			continue
+		}
+		tab.Rows = append(tab.Rows, Row{State: s.State, Cells: []string{clean(s.Name), string(s.State), strings.ReplaceAll(next(t.caller, e, s), "`", "")}})
+	}
+	p := b.opt.Place(t.caller.Door)
+	if !p.Available {
+		r.Blocks = append(r.Blocks, Block{Text: "local servers cannot run here: " + clean(joinHint(p.Why, p.Hint))})
+	}
+	if len(tab.Rows) == 0 {
+		return append1(r, Block{Text: count(len(ss), "server", "servers") + ", nothing wrong"}), nil
+	}
+	return append1(r, Block{Text: count(len(tab.Rows), "server wants", "servers want") + " something"}, Block{Table: tab}), nil
+}
+
+// heldTool shows what changed in tools that are held, with the choice to approve what is shown.
+func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string) (Reply, error) {
+	hs, err := b.opt.Held.Held(ctx, t.caller.Thread, e.Name)
+	if err != nil {
+		return Reply{}, err
+	}
+	var names, pins, known []string
+	r := Reply{}
+	for _, h := range hs {
+		known = append(known, e.Name+"."+h.Tool.Name)
+		if tool != "" && h.Tool.Name != tool {
+			continue
+		}
+		names, pins = append(names, h.Tool.Name), append(pins, h.Tool.Pin)
+		r.Blocks = append(r.Blocks, Block{Text: clean(h.Tool.Full()) + " · " + clean(h.Why)}, Block{Diff: cleanDiff(h.Diff)})
+	}
+	if len(names) == 0 && tool == "" {
+		return Reply{Blocks: []Block{{Text: clean(e.Name) + " is on already"}}}, nil
+	}
+	if len(names) == 0 {
+		return Reply{}, notFound("held tool", e.Name+"."+tool, known, "`/mcp show "+clean(e.Name)+"`")
+	}
+	if err := mayChange(t.caller, e); err != nil {
+		return Reply{}, err
+	}
+	r.Blocks = append([]Block{{Text: count(len(names), "tool of ", "tools of ") + clean(e.Name) + " changed after approval and held since"}}, r.Blocks...)
+	r.Blocks = append(r.Blocks, Block{Warning: "What a tool says about itself steers the assistant. Approve only if you trust the new words."})
+	r.Choices = []Choice{{Key: "approve", Label: "Approve"}, {Key: "leave", Label: "Keep held"}}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOrManager(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice != "approve" {
+			return Reply{Blocks: []Block{{Text: "held as before"}}}, nil
+		}
+		return b.acceptTools(ctx, t, e, names, pins)
+	}
+	return b.deal(c, r), nil
+}
+
+// acceptTools approves held tools if they still are what the card showed.
+func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, pins []string) (Reply, error) {
+	hs, err := b.opt.Held.Held(ctx, t.caller.Thread, e.Name)
+	if err != nil {
+		return Reply{}, err
+	}
+	now := map[string]string{}
+	for _, h := range hs {
+		now[h.Tool.Name] = h.Tool.Pin
+	}
+	for i, n := range names {
+		if now[n] != pins[i] {
+			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: clean(n) + " changed again meanwhile, so nothing was approved",
+				Hint: "`/mcp enable " + e.Name + "` shows it as it is now"}
+		}
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: e.Name, Detail: "tools " + strings.Join(names, ", ")}); err != nil {
+		return Reply{}, err
+	}
+	if err := b.opt.Held.Accept(ctx, t.caller, e.Name, names); err != nil {
+		return Reply{}, err
+	}
+	b.Changed(t.caller.Thread)
+	return Reply{Blocks: []Block{{Text: clean(strings.Join(names, ", ")) + " of " + clean(e.Name) + " can be used again"}}}, nil
+}

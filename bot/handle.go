@@ -1,0 +1,166 @@
+package bot
+
+import (
+	"context"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// maxText bounds a typed line and an uploaded config, in bytes.
+const maxText = 256 << 10
+
+// turn is one request on its way through a verb.
+type turn struct {
+	caller schemas.Caller
+	args   map[string]string
+	file   *schemas.File
+	tell   func(string) // never nil
+}
+
+func (t turn) arg(name string) string { return strings.TrimSpace(t.args[name]) }
+
+// Handle answers one request. It never returns a raw error: what goes wrong is a Reply with Bad set and a Code. Waiting for
+// servers, tools and people ends with ctx.
+func (b *Bot) Handle(ctx context.Context, r Request) Reply {
+	t := turn{caller: r.Caller, args: r.Args, file: r.File, tell: r.Progress}
+	if t.tell == nil {
+		t.tell = func(string) {}
+	}
+	reply, err := b.route(ctx, t, r)
+	if err != nil {
+		reply = b.refusal(t.caller, err)
+	}
+	return reply
+}
+
+func (b *Bot) route(ctx context.Context, t turn, r Request) (Reply, error) {
+	if !t.caller.Thread.Valid() || !t.caller.Member.Valid() || t.caller.Role < schemas.Guest || t.caller.Role > schemas.Owner {
+		return Reply{}, invalid("this thread or member has no usable id", "letters, digits, _ and - only, at most 64")
+	}
+	switch {
+	case r.Action != nil:
+		return b.press(ctx, t, *r.Action)
+	case r.Verb != "":
+		v, rest := b.find(strings.Fields(r.Verb))
+		if v == nil || len(rest) > 0 {
+			return Reply{}, b.unknownVerb(r.Verb)
+		}
+		return b.invoke(ctx, t, v)
+	}
+	return b.text(ctx, t, r.Text)
+}
+
+// text routes a typed line: a command, a pasted or dropped config, or a message to the assistant.
+func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
+	if len(text) > maxText {
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + size(len(text)) + "; at most " + size(maxText)}
+	}
+	text = strings.TrimSpace(text)
+	command, rest := cutSpace(text)
+	switch {
+	case command == "/mcp":
+		v, args, err := b.parse(rest)
+		if err != nil {
+			return Reply{}, err
+		}
+		t.args = args
+		return b.invoke(ctx, t, v)
+	case command == "/chat":
+		return b.chat(rest), nil
+	case command == "/help":
+		return b.line(ctx, t, "help", map[string]string{"topic": rest})
+	case strings.HasPrefix(text, "/"):
+		return Reply{}, invalid("I know no such command", "`/mcp help` lists what there is")
+	case t.file != nil:
+		return b.line(ctx, t, "upload", nil)
+	case looksLikeConfig(text):
+		return b.line(ctx, t, "add-json", map[string]string{"json": text})
+	case text == "":
+		return b.Welcome(ctx, t.caller), nil
+	}
+	return b.chat(""), nil
+}
+
+// line runs a verb by its name, as if it had been typed.
+func (b *Bot) line(ctx context.Context, t turn, name string, args map[string]string) (Reply, error) {
+	v, _ := b.find(strings.Fields(name))
+	t.args = args
+	return b.invoke(ctx, t, v)
+}
+
+// invoke checks the role, asks for what is missing, writes down that a change was asked for, and runs the verb.
+func (b *Bot) invoke(ctx context.Context, t turn, v *verb) (Reply, error) {
+	if t.caller.Role < v.Role {
+		return Reply{}, guestRefusal()
+	}
+	for _, a := range v.Args {
+		if a.Required && t.arg(a.Name) == "" {
+			return b.askArgs(ctx, t, v), nil
+		}
+	}
+	if v.changes {
+		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/mcp " + v.Name}); err != nil {
+			return Reply{}, err
+		}
+	}
+	return v.run(b, ctx, t)
+}
+
+func guestRefusal() error {
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look here, not use or change servers",
+		Hint: "ask a member of the thread"}
+}
+
+// record writes one audit record for the caller. Nothing may happen that it could not write down.
+func (b *Bot) record(ctx context.Context, c schemas.Caller, r schemas.Record) error {
+	r.Thread, r.Member, r.Name, r.Door, r.Origin = c.Thread, c.Member, c.Name, c.Door, schemas.ByPerson
+	if _, err := b.opt.Journal.Append(ctx, r); err != nil {
+		return &schemas.Error{Code: schemas.CodeInternal, Text: "the audit log cannot be written", Err: err}
+	}
+	return nil
+}
+
+// noted writes a record about what has happened already; a failure can only be logged.
+func (b *Bot) noted(ctx context.Context, c schemas.Caller, r schemas.Record) {
+	if err := b.record(context.WithoutCancel(ctx), c, r); err != nil {
+		b.opt.Log.Error("audit record lost", "thread", c.Thread, "event", r.Event, "err", err)
+	}
+}
+
+// askArgs turns a command's missing arguments into a form.
+func (b *Bot) askArgs(ctx context.Context, t turn, v *verb) Reply {
+	form := &Form{Title: "/mcp " + v.Name}
+	for _, a := range v.Args {
+		if t.arg(a.Name) == "" && a.Required {
+			f := Field{Name: a.Name, Label: a.Name, Hint: a.Hint, Kind: a.field(), Required: true}
+			if a.Kind == "server" {
+				f.Hint = b.serverHint(ctx, t, a.Hint)
+			}
+			form.Fields = append(form.Fields, f)
+		}
+	}
+	c := &card{by: t.caller, role: v.Role, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t2 turn, a Action) (Reply, error) {
+		t2.args, t2.file = map[string]string{}, t.file
+		for k, s := range t.args {
+			t2.args[k] = s
+		}
+		for _, f := range form.Fields {
+			if strings.TrimSpace(a.Values[f.Name]) == "" {
+				return Reply{}, invalid(f.Name+" is needed", "`/mcp "+v.Usage+"`")
+			}
+			t2.args[f.Name] = a.Values[f.Name]
+		}
+		return b.invoke(ctx, t2, v)
+	}
+	return b.deal(c, Reply{Private: true, Form: form})
+}
+
+func (b *Bot) serverHint(ctx context.Context, t turn, otherwise string) string {
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil || len(cfg.Entries) == 0 || len(cfg.Entries) > 12 {
+		return otherwise
+	}
+	return "one of " + strings.Join(names(cfg), ", ")
+}

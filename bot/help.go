@@ -1,0 +1,135 @@
+package bot
+
+import (
+	"context"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+func noModel() string {
+	return "No model is set, so I cannot chat yet; tools work by hand with `/mcp call`. To chat: set ANTHROPIC_API_KEY, or --model (see `/mcp help model`)."
+}
+
+// chat answers messages and the assistant's own verbs as far as there is an assistant.
+func (b *Bot) chat(rest string) Reply {
+	if b.opt.Model == "" {
+		text := noModel()
+		if rest != "" {
+			text = "No model is set, so there is nothing to change here. To chat: set ANTHROPIC_API_KEY, or --model (see `/mcp help model`)."
+		}
+		return bad(schemas.CodeMissing, text)
+	}
+	return bad(schemas.CodeMissing, "The model is `"+clean(b.opt.Model)+"`, and this door has no assistant yet; tools work by hand with `/mcp call`.")
+}
+
+// Welcome greets a member who opens a door: where they are, what is here, what to do first.
+func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
+	if !c.Thread.Valid() {
+		return b.refusal(c, invalid("this thread has no usable id", ""))
+	}
+	head := "bobbin · thread " + string(c.Thread) + " · "
+	ss, err := b.opt.Tools.Status(ctx, c.Thread)
+	if err != nil {
+		return b.refusal(c, err)
+	}
+	if len(ss) == 0 {
+		return b.modelLine(Reply{Blocks: []Block{{Text: head + "no tools yet"},
+			{Text: "Paste an MCP config with `/mcp add-json {…}`, give me a file with `/mcp upload PATH`, or answer questions with `/mcp add`."}}})
+	}
+	n, needs := 0, 0
+	for _, s := range ss {
+		n += s.Tools
+		if (s.State == schemas.Needs && s.Owner == c.Member) || s.Pending || s.State == schemas.PendingState {
+			needs++
+		}
+	}
+	text := head + count(len(ss), "server", "servers") + ", " + count(n, "tool", "tools")
+	if needs > 0 {
+		text += " · " + count(needs, "waits", "wait") + " for you"
+	}
+	return b.modelLine(Reply{Blocks: []Block{{Text: text}, {Text: "`/mcp list` shows how they are, `/mcp help` what there is."}}})
+}
+
+func (b *Bot) modelLine(r Reply) Reply {
+	if b.opt.Model == "" {
+		r.Blocks = append(r.Blocks, Block{Text: noModel()})
+	}
+	return r
+}
+
+// help fits a phone: short lines, one screen, topics for the rest.
+func (b *Bot) help(_ context.Context, t turn) (Reply, error) {
+	topic := strings.TrimPrefix(strings.ToLower(t.arg("topic")), "/mcp ")
+	if text, ok := topics(b.opt.Version)[topic]; ok {
+		return Reply{Blocks: []Block{{Text: text}}}, nil
+	}
+	if topic == "verbs" {
+		tab := &Table{Columns: []string{"/mcp …", ""}}
+		for _, v := range b.verbs {
+			tab.Rows = append(tab.Rows, Row{Cells: []string{v.Usage, v.Summary}})
+		}
+		return Reply{Blocks: []Block{{Text: "every verb; `/mcp help VERB` says more"}, {Table: tab}}}, nil
+	}
+	var lines []string
+	for _, v := range b.verbs {
+		if v.Name == topic || strings.HasPrefix(v.Name, topic+" ") {
+			line := "`/mcp " + v.Usage + "`\n" + v.Summary
+			if v.Help != "" {
+				line += "\n" + v.Help
+			}
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		known := []string{"verbs"}
+		for k := range topics("") {
+			known = append(known, k)
+		}
+		for _, v := range b.verbs {
+			known = append(known, v.Name)
+		}
+		return Reply{}, notFound("help about", topic, known, "`/mcp help` lists the topics")
+	}
+	return Reply{Blocks: []Block{{Text: strings.Join(lines, "\n")}}}, nil
+}
+
+func topics(version string) map[string]string {
+	return map[string]string{
+		"": `bring tools into this thread, and use them
+/mcp add        answer questions
+/mcp add-json   paste a config
+/mcp upload     give a file
+/mcp connect    a remote server
+/mcp list       how they are
+/mcp tools      what they can do
+/mcp call       use one by hand
+/mcp doctor     what is wrong
+/mcp undo       take a change back
+more: /mcp help verbs · add · model · policy · secrets · install
+bobbin ` + version,
+		"model": `a model chats and uses the tools for you
+set ANTHROPIC_API_KEY before bobbin starts, or start it with --model
+without one every tool works by hand: /mcp call server.tool
+/chat model|mode|usage|stop|reset are the assistant's own verbs`,
+		"policy": `who may call what
+read-only tools run; tools that write ask first
+shell, file and destructive tools are denied until a manager allows them
+/mcp policy show
+/mcp policy deny github.delete_*      a manager, for the thread
+/mcp policy deny github.* me          for you alone
+deny wins over ask and allow; your own list narrows, never widens
+/mcp policy forget PATTERN            takes a rule back`,
+		"secrets": `values that nobody sees
+a config keeps ${input:NAME}; the value lies sealed in your vault
+/mcp secrets list              names only
+/mcp secrets set NAME          asks where nobody else sees it
+/mcp secrets delete NAME
+never type a value into a command`,
+		"connect": `a remote server, by its address
+/mcp connect https://mcp.example.com/mcp
+sign-in: none, or an API key that goes to your vault
+OAuth sign-in is not part of this build yet
+nothing is sent to the host before you confirm its card`,
+	}
+}

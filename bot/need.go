@@ -1,0 +1,157 @@
+package bot
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// offerNeeds adds a choice to give what servers of the caller need. Equal inputs of several servers are asked once.
+func (b *Bot) offerNeeds(t turn, r Reply, needy []schemas.Status) Reply {
+	if len(needy) == 0 || r.ID != "" {
+		return r
+	}
+	var ids []string
+	for _, s := range needy {
+		for _, id := range s.Needs {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	r.Choices = []Choice{{Key: "give", Label: "Give " + short(clean(strings.Join(ids, ", ")), 60), Style: "primary"}}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) { return b.giveForm(ctx, t, ids, "") }
+	return b.deal(c, r)
+}
+
+// users is the servers of the caller that use an input, in load order; only names one of them, "" is all.
+func users(cfg schemas.Config, c schemas.Caller, id, only string) []schemas.Entry {
+	return slices.DeleteFunc(slices.Clone(cfg.Entries), func(e schemas.Entry) bool {
+		return e.Shadowed || e.Owner != c.Member || (only != "" && e.Name != only) || !slices.Contains(wanted(e), id)
+	})
+}
+
+// wanted is the inputs of what the entry's file says and of what runs.
+func wanted(e schemas.Entry) []string {
+	ids := e.Server.Inputs()
+	if run, ok := e.Running(); ok {
+		ids = append(ids, run.Inputs()...)
+	}
+	return ids
+}
+
+// giveForm asks for values where nobody else sees them.
+func (b *Bot) giveForm(ctx context.Context, t turn, ids []string, only string) (Reply, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	form := &Form{Title: "values for your vault", Submit: "Put into the vault"}
+	for _, id := range ids {
+		f := Field{Name: id, Label: clean(id), Kind: "secret", Required: true}
+		var uses []string
+		for _, e := range users(cfg, t.caller, id, only) {
+			uses = append(uses, e.Name)
+		}
+		f.Hint = "for " + clean(strings.Join(uses, ", "))
+		for _, in := range cfg.Inputs {
+			if in.ID != id {
+				continue
+			}
+			if in.Description != "" {
+				f.Hint = short(clean(in.Description), 80) + ", " + f.Hint
+			}
+			if !in.Password {
+				f.Kind, f.Default = "", in.Default
+			}
+			if len(in.Options) > 0 {
+				f.Kind, f.Options, f.Default = "choice", in.Options, in.Default
+			}
+		}
+		form.Fields = append(form.Fields, f)
+	}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) { return b.give(ctx, t, ids, only, a.Values) }
+	return b.deal(c, Reply{Private: true, Form: form}), nil
+}
+
+// give seals values for exactly the servers of the caller that use them, and starts those.
+func (b *Bot) give(ctx context.Context, t turn, ids []string, only string, values map[string]string) (Reply, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	var started []string
+	for _, id := range ids {
+		v := strings.TrimRight(values[id], "\r\n")
+		if v == "" {
+			return Reply{}, invalid(clean(id)+" is needed", "`/mcp secrets set "+clean(id)+"` asks again")
+		}
+	}
+	for _, id := range ids {
+		es := users(cfg, t.caller, id, only)
+		if len(es) == 0 {
+			return Reply{}, notFound("server of yours that uses", id, nil, "`/mcp list` shows what is needed")
+		}
+		for _, e := range es {
+			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: e.Name, Detail: "set " + id}); err != nil {
+				return Reply{}, err
+			}
+			key := schemas.SecretKey{Member: e.Owner, Thread: t.caller.Thread, Server: e.Name, Name: id, Origin: e.Origin()}
+			if err := b.opt.Secrets.Put(ctx, key, schemas.NewSecret(strings.TrimRight(values[id], "\r\n"))); err != nil {
+				return Reply{}, err
+			}
+			if !slices.Contains(started, e.Name) {
+				started = append(started, e.Name)
+			}
+		}
+	}
+	text := clean(strings.Join(ids, ", ")) + " is in your vault"
+	if len(ids) > 1 {
+		text = clean(strings.Join(ids, ", ")) + " are in your vault"
+	}
+	return b.fresh(ctx, t, started, []Block{{Text: text}})
+}
+
+// fresh brings servers up with a new value and reports on them: one that waited for it is started, one that runs with the old
+// value is started again.
+func (b *Bot) fresh(ctx context.Context, t turn, names []string, blocks []Block) (Reply, error) {
+	before, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	if err != nil {
+		return b.saved(t, blocks, err), nil
+	}
+	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
+	defer cancel()
+	waiting := false
+	for _, s := range before {
+		switch {
+		case !slices.Contains(names, s.Name):
+		case s.State == schemas.Ready || s.State == schemas.Failed || s.State == schemas.Held || s.State == schemas.Idle:
+			t.tell(clean(s.Name) + " is starting …")
+			if err := b.opt.Live.Restart(wait, t.caller.Thread, s.Name); err != nil && wait.Err() == nil && startless(err) {
+				return b.saved(t, blocks, err), nil
+			}
+		case s.State == schemas.Needs || s.State == schemas.Starting:
+			t.tell(clean(s.Name) + " is starting …")
+			waiting = true
+		}
+	}
+	if waiting {
+		if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
+			return b.saved(t, blocks, err), nil
+		}
+	}
+	return b.report(context.WithoutCancel(ctx), t, names, blocks)
+}
+
+// startless reports whether an error is about more than the state of the server, which the report words better.
+func startless(err error) bool {
+	switch schemas.CodeOf(err) {
+	case schemas.CodeNotReady, schemas.CodeFailed, schemas.CodeNeeds, schemas.CodePending, schemas.CodeNotFound:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,250 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+
+	"bobbin/schemas"
+)
+
+// earSize is how many notices wait for a slow door; the oldest gives way.
+const earSize = 64
+
+// noteWait bounds the audit record of an edit from outside.
+const noteWait = 5 * time.Second
+
+// ear is one subscription. An empty member hears for everybody in the thread.
+type ear struct {
+	thread schemas.ThreadID
+	member schemas.MemberID
+	ch     chan Notice
+}
+
+type ears struct {
+	mu   sync.Mutex
+	subs map[*ear]struct{}
+	asks []*openAsk // questions that wait; told again to who subscribes later
+}
+
+// Subscribe gives what happens by itself in a thread, as far as it is for that member; with an empty member, all of it, and
+// the door heeds Notice.To. The channel holds 64 notices, the newest are kept; stop closes it and may be called twice.
+func (b *Bot) Subscribe(thread schemas.ThreadID, member schemas.MemberID) (<-chan Notice, func()) {
+	e := &ear{thread: thread, member: member, ch: make(chan Notice, earSize)}
+	b.ears.mu.Lock()
+	defer b.ears.mu.Unlock()
+	b.ears.subs[e] = struct{}{}
+	for _, a := range b.ears.asks {
+		if a.notice.Thread == thread && e.hears(a.notice) {
+			e.push(a.notice)
+		}
+	}
+	return e.ch, func() {
+		b.ears.mu.Lock()
+		defer b.ears.mu.Unlock()
+		if _, ok := b.ears.subs[e]; ok {
+			delete(b.ears.subs, e)
+			close(e.ch)
+		}
+	}
+}
+
+func (e *ear) hears(n Notice) bool {
+	return e.thread == n.Thread && (e.member == "" || n.To == "" || n.To == e.member)
+}
+
+// push never blocks; it is called under the lock, so there is one sender.
+func (e *ear) push(n Notice) {
+	for {
+		select {
+		case e.ch <- n:
+			return
+		default:
+		}
+		select {
+		case <-e.ch:
+		default:
+		}
+	}
+}
+
+// publish tells a notice to all it is for, except one member, and reports to how many.
+func (b *Bot) publish(n Notice, except schemas.MemberID) int {
+	b.ears.mu.Lock()
+	defer b.ears.mu.Unlock()
+	told := 0
+	for e := range b.ears.subs {
+		if e.hears(n) && (except == "" || e.member != except) {
+			e.push(n)
+			told++
+		}
+	}
+	return told
+}
+
+// Changed tells the doors of a thread that its servers, their states or its rules changed.
+func (b *Bot) Changed(thread schemas.ThreadID) { b.publish(Notice{Thread: thread, Changed: true}, "") }
+
+// Edited is the watcher's notify. It pokes the registry and posts the card of a hand edit; it does not block on people.
+func (b *Bot) Edited(e schemas.Edited) {
+	b.opt.Live.Poke(e.Thread)
+	if !e.Outside {
+		b.Changed(e.Thread)
+		return
+	}
+	if len(e.Problems) == 0 && len(e.Removed) == 0 && len(e.Waiting) == 0 && !e.Policy {
+		b.Changed(e.Thread)
+		return
+	}
+	b.outside(e)
+	b.publish(Notice{Thread: e.Thread, Changed: true, Reply: b.editedCard(e)}, "")
+}
+
+// outside writes down what came in by another hand; who did it is not known.
+func (b *Bot) outside(e schemas.Edited) {
+	var parts []string
+	if len(e.Removed) > 0 {
+		parts = append(parts, "removed "+strings.Join(e.Removed, ", "))
+	}
+	for _, c := range e.Waiting {
+		parts = append(parts, string(c.Kind)+" "+c.Server)
+	}
+	if len(e.Problems) > 0 {
+		parts = append(parts, "unreadable")
+	}
+	if e.Policy {
+		parts = append(parts, "policy.json")
+	}
+	// The watcher's notify has no context; the write is local and short.
+	ctx, cancel := context.WithTimeout(context.TODO(), noteWait)
+	defer cancel()
+	b.noted(ctx, schemas.Caller{Thread: e.Thread}, schemas.Record{Event: schemas.EventOutside, Detail: short(clean(strings.Join(parts, " · ")), 300)})
+}
+
+func (b *Bot) editedCard(e schemas.Edited) Reply {
+	if len(e.Problems) > 0 {
+		r := Reply{Bad: true, Code: schemas.CodeUnreadable, Blocks: unreadable(e.Problems)}
+		return append1(r, Block{Text: "nothing was changed; put it right in the editor, or `/mcp undo`"})
+	}
+	file := "mcp.json"
+	if len(e.Removed) == 0 && len(e.Waiting) == 0 {
+		file = "policy.json"
+	} else if len(e.Waiting) > 0 && !slices.ContainsFunc(e.Waiting, func(c schemas.Change) bool { return !c.Remote }) {
+		file = "mcp_remote.json"
+	}
+	r := Reply{Blocks: []Block{{Text: file + " was edited outside of chat"}}}
+	var facts []Fact
+	for _, n := range e.Removed {
+		facts = append(facts, Fact{Label: "removed", Value: clean(n), Note: "stopped"})
+	}
+	for _, c := range e.Waiting {
+		note := "waits for approval"
+		if c.Kind == schemas.Changed {
+			note = clean(strings.Join(c.Fields, ", ")) + "; waits for approval, the running one goes on"
+		}
+		facts = append(facts, Fact{Label: string(c.Kind), Value: clean(c.Server), Note: note})
+	}
+	if e.Policy {
+		facts = append(facts, Fact{Label: "rules", Value: "policy.json holds as it stands now", Note: "/mcp policy show"})
+	}
+	r.Blocks = append(r.Blocks, Block{Facts: facts})
+	if len(e.Waiting) == 0 {
+		return r
+	}
+	p := schemas.Proposal{Thread: e.Thread, Changes: e.Waiting}
+	for _, c := range e.Waiting {
+		if c.After != nil {
+			r.Blocks = append(r.Blocks, Block{Facts: changeFacts(p, schemas.Change{Server: c.Server, Kind: schemas.Added, After: c.After, Remote: c.Remote})})
+		}
+	}
+	r.Blocks = append(r.Blocks, noteWarnings(p)...)
+	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}, {Key: "back", Label: "Put back"}}
+	c := &card{by: schemas.Caller{Thread: e.Thread}, role: schemas.Member, look: []string{"change"}, may: func(c schemas.Caller) error { return mayApprove(c, e.Waiting) }}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice == "change" {
+			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: waitingDiffs(e.Waiting)}, nil
+		}
+		return b.judge(ctx, t, e.Waiting, a.Choice == "approve")
+	}
+	return b.deal(c, r)
+}
+
+// mayApprove lets owners judge their own entries and managers all; entries of nobody are a manager's.
+func mayApprove(c schemas.Caller, waiting []schemas.Change) error {
+	if c.Manages() || slices.ContainsFunc(waiting, func(w schemas.Change) bool { return w.Owner == c.Member }) {
+		return nil
+	}
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "only the owner of a server or a manager of the thread can approve it"}
+}
+
+func waitingDiffs(waiting []schemas.Change) []Block {
+	blocks := []Block{{Text: "what waits for approval"}}
+	for _, c := range waiting {
+		if c.After == nil {
+			continue
+		}
+		before := ""
+		if c.Before != nil {
+			before = indented(*c.Before)
+		}
+		blocks = append(blocks, Block{Text: clean(c.Server)}, Block{Diff: cleanDiff(noHeader(udiff.Unified("a", "b", before, indented(*c.After))))}, Block{Code: definition(*c.After)})
+	}
+	return blocks
+}
+
+func indented(s schemas.Server) string {
+	js, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(js) + "\n"
+}
+
+// noHeader drops the two lines that name files.
+func noHeader(diff string) string {
+	if lines := strings.SplitN(diff, "\n", 3); len(lines) == 3 && strings.HasPrefix(lines[0], "--- ") {
+		return lines[2]
+	}
+	return diff
+}
+
+// judge approves or puts back what the card showed, as far as it is the caller's to judge. What changed again since is shown
+// again instead.
+func (b *Bot) judge(ctx context.Context, t turn, waiting []schemas.Change, approve bool) (Reply, error) {
+	var names []string
+	seen := map[string]string{}
+	for _, w := range waiting {
+		if t.caller.Manages() || w.Owner == t.caller.Member {
+			names = append(names, w.Server)
+			if w.After != nil {
+				seen[w.Server] = w.After.Fingerprint()
+			}
+		}
+	}
+	edit := schemas.Edit{Approve: names, Source: "approve"}
+	if !approve {
+		edit = schemas.Edit{PutBack: names, Source: "put back"}
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: edit.Source + " " + strings.Join(names, ", ")}); err != nil {
+		return Reply{}, err
+	}
+	p, err := b.opt.Config.Propose(ctx, t.caller, edit)
+	if err != nil {
+		return Reply{}, err
+	}
+	p.By = t.caller
+	for _, c := range p.Changes {
+		if fp := seen[c.Server]; approve && c.Kind != schemas.Unchanged && (c.After == nil || c.After.Fingerprint() != fp) {
+			return b.again(ctx, t, edit, p)
+		}
+	}
+	if p.Empty() {
+		return Reply{Blocks: []Block{{Text: "nothing waits any more"}}}, nil
+	}
+	return b.confirm(ctx, t, edit, p)
+}

@@ -1,0 +1,76 @@
+package bot
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// thousands writes 5100 as 5,100.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(n) + " " + many
+}
+
+// about rounds an estimate to two digits: 5134 → "about 5,100".
+func about(n int) string {
+	step := 1
+	for n/step >= 100 {
+		step *= 10
+	}
+	return "about " + thousands((n+step/2)/step*step)
+}
+
+func size(n int) string {
+	switch {
+	case n < 1<<10:
+		return count(n, "byte", "bytes")
+	case n < 10<<10, n >= 1<<20 && n < 10<<20:
+		if n >= 1<<20 {
+			return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+		}
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// took writes a time with one unit: "310 ms", "1.2 s", "12 min", "2 h", "3 days".
+func took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "under 1 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return count(int(d.Hours()/24), "day", "days")
+}
+
+// at writes a member as people write them.
+func at(id schemas.MemberID, name string) string {
+	if name == "" {
+		name = string(id)
+	}
+	return "@" + short(clean(name), 40)
+}

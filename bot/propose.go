@@ -1,0 +1,416 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+const (
+	keyConfirm = "confirm"
+	keyCancel  = "cancel"
+	keyAll     = "everything"
+)
+
+// maxShown is how much of a command line stands on a card before the rest is left to "Show everything", in characters.
+const maxShown = 600
+
+// propose computes what an edit would do and deals the card for it. Nothing is written, started or contacted.
+func (b *Bot) propose(ctx context.Context, t turn, edit schemas.Edit) (Reply, error) {
+	p, err := b.opt.Config.Propose(ctx, t.caller, edit)
+	if err != nil {
+		return Reply{}, err
+	}
+	p.By = t.caller
+	if !p.Empty() {
+		for _, c := range p.Changes {
+			if err := b.placeable(t.caller, c); err != nil {
+				return Reply{}, err
+			}
+		}
+	} else if len(found(p)) == 0 {
+		if len(p.Remote) > 0 {
+			return b.remoteOnly(t, p), nil
+		}
+		return Reply{Blocks: []Block{{Text: "No changes; everything is as that says already"}}}, nil
+	}
+	return b.proposal(t.caller, edit, p), nil
+}
+
+// placeable refuses what could not run here, before anybody confirms it.
+func (b *Bot) placeable(c schemas.Caller, ch schemas.Change) error {
+	if !runs(ch.Kind) || ch.Remote {
+		return nil
+	}
+	if p := b.opt.Place(c.Door); !p.Available {
+		return &schemas.Error{Code: schemas.CodeMissing, Text: "local servers cannot run here: " + p.Why, Hint: p.Hint}
+	}
+	return nil
+}
+
+// runs reports whether a change of that kind lets something run that did not before.
+func runs(k schemas.ChangeKind) bool {
+	return k == schemas.Added || k == schemas.Changed || k == schemas.Enabled || k == schemas.Approved
+}
+
+// found is the literal secrets of servers that the proposal keeps; a value for a server that is not added is not sealed.
+func found(p schemas.Proposal) []schemas.Found {
+	return slices.DeleteFunc(slices.Clone(p.Found), func(f schemas.Found) bool {
+		return !slices.ContainsFunc(p.Changes, func(c schemas.Change) bool { return c.Server == f.Server && c.After != nil })
+	})
+}
+
+// proposal deals the card that stands before every change.
+func (b *Bot) proposal(by schemas.Caller, edit schemas.Edit, p schemas.Proposal) Reply {
+	r := Reply{
+		Blocks: b.cardBlocks(p),
+		Choices: []Choice{
+			{Key: keyConfirm, Label: "Confirm", Style: "primary"}, {Key: keyCancel, Label: "Cancel"},
+			{Key: keyAll, Label: "Show everything"},
+		},
+	}
+	c := &card{by: by, role: schemas.Member, may: requesterOrManager(by), look: []string{keyAll}}
+	for i, d := range p.Remote {
+		key := fmt.Sprintf("connect:%d", i)
+		r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + hostOf(d.Server.URL)})
+		c.look = append(c.look, key)
+	}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		switch {
+		case a.Choice == keyConfirm:
+			return b.confirm(ctx, t, edit, p)
+		case a.Choice == keyAll:
+			return Reply{Private: true, ID: a.ID, Expires: c.expires, Blocks: everything(p), Choices: r.Choices[:2:2]}, nil
+		case strings.HasPrefix(a.Choice, "connect:"):
+			return b.connectDraft(t, p.Remote, a.Choice)
+		}
+		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: summary(p)})
+		return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
+	}
+	return b.deal(c, r)
+}
+
+// summary counts a proposal's changes: "1 added: github · 1 removed: old".
+func summary(p schemas.Proposal) string {
+	var parts []string
+	for _, k := range []schemas.ChangeKind{schemas.Added, schemas.Changed, schemas.Removed, schemas.Enabled, schemas.Disabled,
+		schemas.Approved, schemas.Unchanged} {
+		var ns []string
+		for _, c := range p.Changes {
+			if c.Kind == k {
+				ns = append(ns, clean(c.Server))
+			}
+		}
+		if len(ns) > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s: %s", len(ns), k, strings.Join(ns, ", ")))
+		}
+	}
+	if p.Empty() && len(found(p)) > 0 {
+		return "no server changes; " + count(len(found(p)), "value", "values") + " to put into your vault"
+	}
+	return strings.Join(parts, " · ")
+}
+
+func (b *Bot) cardBlocks(p schemas.Proposal) []Block {
+	who := "you"
+	if p.By.Door == schemas.DoorDiscord {
+		who = at(p.By.Member, p.By.Name)
+	}
+	blocks := []Block{{Text: summary(p) + " · asked by " + who}}
+	var common []Fact
+	changed := slices.DeleteFunc(slices.Clone(p.Changes), func(c schemas.Change) bool { return c.Kind == schemas.Unchanged && len(foundOf(p, c)) == 0 })
+	for _, c := range changed {
+		facts := changeFacts(p, c)
+		if len(changed) > 1 && len(facts) > 0 {
+			blocks = append(blocks, Block{Text: clean(c.Server)})
+		}
+		if runs(c.Kind) && common == nil {
+			common = b.commonFacts(p)
+		}
+		if len(facts) > 0 {
+			blocks = append(blocks, Block{Facts: facts})
+		}
+	}
+	if len(common) > 0 {
+		if len(changed) == 1 {
+			blocks[len(blocks)-1].Facts = append(blocks[len(blocks)-1].Facts, common...)
+		} else {
+			blocks = append(blocks, Block{Facts: common})
+		}
+	}
+	if len(p.Kept) > 0 {
+		blocks = append(blocks, Block{Text: kept(p.Kept)})
+	}
+	for _, d := range p.Remote {
+		blocks = append(blocks, Block{Text: remoteText(d.Server.Name)})
+	}
+	if p.Diff != "" {
+		blocks = append(blocks, Block{Diff: cleanDiff(p.Diff)})
+	}
+	return append(blocks, noteBlocks(p)...)
+}
+
+func kept(ks []string) string {
+	verb := "2 other servers stay"
+	if len(ks) == 1 {
+		verb = "1 other server stays"
+	} else {
+		verb = strings.Replace(verb, "2", thousands(len(ks)), 1)
+	}
+	return verb + " as " + map[bool]string{true: "it is", false: "they are"}[len(ks) == 1] + ": " + short(clean(strings.Join(ks, ", ")), 300)
+}
+
+// changeFacts is what holds for one server; of a changed one only what changed.
+func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
+	var fs []Fact
+	add := func(label, value, note string) { fs = append(fs, Fact{label, value, note}) }
+	has := func(fields ...string) bool {
+		return c.Kind != schemas.Changed || slices.ContainsFunc(c.Fields, func(f string) bool { return slices.Contains(fields, f) })
+	}
+	s := c.After
+	switch {
+	case c.Kind == schemas.Removed:
+		add("stops", "its program or connection ends; its values in the vault are deleted", "`/mcp undo` brings the entry back, not the values")
+		return fs
+	case c.Kind == schemas.Disabled:
+		add("stops", "its tools are gone until it is enabled; the entry stays", "")
+		return fs
+	case s == nil:
+		return nil
+	case s.Remote() && has("url", "headers", "auth", "type"):
+		add("sends to", short(clean(safeURL(s.URL)), maxShown), string(s.Type))
+	case !s.Remote() && has("command", "args"):
+		line := shownLine(s.Command, s.Args)
+		add("runs", short(line, maxShown), cutNote(line))
+	}
+	if c.Kind == schemas.Changed {
+		add("changed", strings.Join(c.Fields, ", "), "")
+	}
+	if s.Cwd != "" && has("cwd") {
+		add("folder", shown(s.Cwd), "")
+	}
+	for _, f := range foundOf(p, c) {
+		add("secrets", clean(f.Input), "moved to "+whose(p, c)+" vault; the config keeps ${input:"+clean(f.Input)+"}")
+	}
+	for _, id := range p.Needs[c.Server] {
+		add("needs", clean(id), "asked for after Confirm, unless your vault has it")
+	}
+	return fs
+}
+
+func whose(p schemas.Proposal, c schemas.Change) string {
+	if c.Owner == "" || c.Owner == p.By.Member {
+		return "your"
+	}
+	return at(c.Owner, "") + "'s"
+}
+
+func cutNote(line string) string {
+	if len([]rune(line)) > maxShown {
+		return "cut here; Show everything has it whole"
+	}
+	return ""
+}
+
+func foundOf(p schemas.Proposal, c schemas.Change) []schemas.Found {
+	return slices.DeleteFunc(found(p), func(f schemas.Found) bool { return f.Server != c.Server })
+}
+
+// commonFacts says where the programs run, what they reach and who may use them.
+func (b *Bot) commonFacts(p schemas.Proposal) []Fact {
+	var fs []Fact
+	local := slices.ContainsFunc(p.Changes, func(c schemas.Change) bool { return runs(c.Kind) && !c.Remote })
+	if local {
+		place := b.opt.Place(p.By.Door)
+		fs = append(fs, Fact{Label: "where", Value: clean(place.Where)}, Fact{Label: "reach", Value: clean(place.Reach)})
+	}
+	as := "calls run as you"
+	for _, c := range p.Changes {
+		if runs(c.Kind) && c.Owner != "" && c.Owner != p.By.Member {
+			as = "calls run as each server's owner"
+		}
+	}
+	return append(fs, Fact{Label: "shared", Value: "everyone in this thread can use its tools; " + as})
+}
+
+// noteBlocks draws notes by kind, then the warning about trust.
+func noteBlocks(p schemas.Proposal) []Block {
+	labels := []struct {
+		kind schemas.NoteKind
+		word string
+	}{
+		{schemas.NoteRepair, "mended"}, {schemas.NoteRenamed, "renamed"}, {schemas.NoteMapped, "read as"}, {schemas.NoteIgnored, "ignored"},
+		{schemas.NoteNotObeyed, "asked for, not granted"}, {schemas.NotePath, "path"}, {schemas.NoteUnpinned, "no fixed version"}, {schemas.NoteOther, "note"},
+	}
+	var lines []string
+	for _, l := range labels {
+		for _, n := range p.Notes {
+			if n.Kind == l.kind {
+				lines = append(lines, l.word+": "+noteText(n))
+			}
+		}
+	}
+	const most = 24
+	if len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("and %d more notes; Show everything has them", len(lines)-most))
+	}
+	var blocks []Block
+	if len(lines) > 0 {
+		blocks = append(blocks, Block{Text: strings.Join(lines, "\n")})
+	}
+	for _, n := range p.Notes {
+		if n.Kind == schemas.NoteRisk {
+			blocks = append(blocks, Block{Warning: "risk: " + noteText(n)})
+		}
+	}
+	if w := trust(p); w != "" {
+		blocks = append(blocks, Block{Warning: w})
+	}
+	return blocks
+}
+
+func noteText(n schemas.Note) string {
+	text := clean(n.Text)
+	if n.Server != "" && !strings.Contains(n.Text, n.Server) {
+		text = clean(n.Server) + ": " + text
+	}
+	return text
+}
+
+// trust names what a yes lets run, or which host a yes sends data to.
+func trust(p schemas.Proposal) string {
+	var programs, hosts []string
+	for _, c := range p.Changes {
+		if !runs(c.Kind) || c.After == nil {
+			continue
+		}
+		if c.After.Remote() {
+			hosts = append(hosts, "`"+clean(hostOf(c.After.URL))+"`")
+		} else {
+			programs = append(programs, "`"+short(clean(program(*c.After)), 80)+"`")
+		}
+	}
+	var lines []string
+	if n := len(programs); n == 1 {
+		lines = append(lines, "This runs a program that somebody else wrote. Confirm only if you trust "+programs[0]+".")
+	} else if n > 1 {
+		lines = append(lines, "This runs programs that somebody else wrote. Confirm only if you trust "+strings.Join(programs, ", ")+".")
+	}
+	if len(hosts) > 0 {
+		lines = append(lines, "This sends what its tools are called with to "+strings.Join(hosts, ", ")+". Confirm only if you trust who runs it.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// program names what a command line really runs: the package of a launcher, the script of an interpreter, else the command.
+func program(s schemas.Server) string {
+	launchers := []string{"npx", "bunx", "uvx", "pnpm", "pipx", "npm", "yarn", "bun", "deno", "uv", "node", "python", "python3", "docker"}
+	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(strings.ReplaceAll(s.Command, `\`, "/")), ".exe"), ".cmd")
+	if !slices.Contains(launchers, base) {
+		return s.Command
+	}
+	for _, a := range s.Args {
+		if strings.HasPrefix(a, "-") || slices.Contains([]string{"run", "dlx", "exec", "x", "tool"}, a) {
+			continue
+		}
+		if i := strings.LastIndex(a, "@"); i > 0 && strings.HasPrefix(base, "np") {
+			a = a[:i]
+		}
+		return a
+	}
+	return s.Command
+}
+
+// everything is the whole of a proposal, nothing cut: each argument on a line of its own, with what is invisible made visible.
+func everything(p schemas.Proposal) []Block {
+	blocks := []Block{{Text: "all of it: " + summary(p)}}
+	for _, c := range p.Changes {
+		if c.After == nil || c.Kind == schemas.Unchanged {
+			continue
+		}
+		blocks = append(blocks, Block{Text: string(c.Kind) + " " + clean(c.Server)}, Block{Code: definition(*c.After)})
+	}
+	var lines []string
+	for _, n := range p.Notes {
+		lines = append(lines, string(n.Kind)+": "+noteText(n))
+	}
+	if len(lines) > 0 {
+		blocks = append(blocks, Block{Text: strings.Join(lines, "\n")})
+	}
+	if p.Diff != "" {
+		blocks = append(blocks, Block{Diff: cleanDiff(p.Diff)})
+	}
+	return append(blocks, noteWarnings(p)...)
+}
+
+func noteWarnings(p schemas.Proposal) []Block {
+	if w := trust(p); w != "" {
+		return []Block{{Warning: w}}
+	}
+	return nil
+}
+
+func definition(s schemas.Server) string {
+	var b strings.Builder
+	line := func(label, value string) { fmt.Fprintf(&b, "%-9s %s\n", label, value) }
+	if s.Remote() {
+		line("url", clean(safeURL(s.URL)))
+		line("type", string(s.Type))
+	} else {
+		line("command", shown(s.Command))
+		for i, a := range s.Args {
+			line(fmt.Sprintf("arg %d", i+1), shown(a))
+		}
+	}
+	if s.Cwd != "" {
+		line("cwd", shown(s.Cwd))
+	}
+	for _, k := range sorted(s.Env) {
+		line("env", shown(k)+"="+shown(s.Env[k]))
+	}
+	for _, k := range sorted(s.Headers) {
+		line("header", shown(k)+": "+shown(s.Headers[k]))
+	}
+	line("approval", s.Fingerprint())
+	js, _ := json.MarshalIndent(s, "", "  ")
+	b.WriteString("\n" + cleanDiff(string(js)))
+	return b.String()
+}
+
+// cleanDiff keeps the lines and makes all else visible; in JSON an escaped backtick is the same text.
+func cleanDiff(s string) string { return strings.ReplaceAll(cleanLines(s), "`", `\u0060`) }
+
+// safeURL leaves out user info and the values of a query, which may be secrets.
+func safeURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	u.User, u.Fragment = nil, ""
+	q := u.Query()
+	for k, vs := range q {
+		for i := range vs {
+			if !schemas.InputRef.MatchString(vs[i]) {
+				q[k][i] = "…"
+			}
+		}
+	}
+	if len(q) > 0 {
+		u.RawQuery, _ = url.QueryUnescape(q.Encode())
+	}
+	return u.String()
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "(no host)"
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -1,0 +1,221 @@
+package bot
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// ruleVerb is /mcp policy allow, ask, deny and forget.
+func ruleVerb(list string) func(*Bot, context.Context, turn) (Reply, error) {
+	return func(b *Bot, ctx context.Context, t turn) (Reply, error) { return b.rule(ctx, t, list) }
+}
+
+// rule changes a list. A member's own lists only narrow; the thread's are a manager's, and allow is confirmed on a card.
+func (b *Bot) rule(ctx context.Context, t turn, list string) (Reply, error) {
+	pattern, who := t.arg("pattern"), strings.TrimPrefix(t.arg("who"), "@")
+	if err := checkPattern(pattern); err != nil {
+		return Reply{}, err
+	}
+	switch {
+	case strings.EqualFold(who, "me"):
+		return b.setRule(ctx, t, list, pattern, true)
+	case who != "":
+		return Reply{}, invalid("a rule is for the thread, or with `me` for you alone", "`/mcp policy "+list+" "+clean(pattern)+" me`")
+	case list == "allow":
+		return b.allowCard(ctx, t, pattern)
+	case list == "forget" && !t.caller.Manages():
+		return b.setRule(ctx, t, list, pattern, true)
+	case !t.caller.Manages():
+		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules",
+			Hint: "for you alone: `/mcp policy " + list + " " + clean(pattern) + " me`"}
+	}
+	return b.setRule(ctx, t, list, pattern, false)
+}
+
+func checkPattern(p string) error {
+	bad := len(p) > 200 || p == "" || strings.IndexFunc(p, func(r rune) bool { return hidden(r) || r == '`' || r == ' ' }) >= 0 ||
+		strings.ContainsAny(p, "[]\\")
+	if bad {
+		return invalid("that is no pattern", "server.tool, where * stands for any letters: github.create_* or github.*")
+	}
+	return nil
+}
+
+// allowCard asks a manager before tools that wrote with a question, or were denied, run freely.
+func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, error) {
+	ts, err := b.opt.Tools.Tools(ctx, t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	tab := &Table{Columns: []string{"tool", "risk", "what it does"}}
+	n, risky := 0, 0
+	for _, x := range ts {
+		if !schemas.Match(pattern, x.Server, x.Name) {
+			continue
+		}
+		n++
+		risk := x.Risk
+		if risk != "" {
+			risky++
+		} else if x.Writes {
+			risk = "writes"
+		}
+		if len(tab.Rows) < 40 {
+			tab.Rows = append(tab.Rows, Row{Cells: []string{clean(x.Full()), risk, firstLine(x.Description, 90)}})
+		}
+	}
+	r := Reply{
+		Blocks:  []Block{{Text: "allow " + clean(pattern) + " for everyone in this thread? It covers " + count(n, "tool", "tools") + " now"}},
+		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}},
+	}
+	if len(tab.Rows) > 0 {
+		r.Blocks = append(r.Blocks, Block{Table: tab})
+	}
+	warning := "They then run without a question, also when the assistant picks them."
+	if risky > 0 {
+		warning = count(risky, "of them is", "of them are") + " denied by default, since they can run programs, change files or destroy. " + warning
+	}
+	if !t.caller.Manages() {
+		warning += " A manager of the thread has to confirm."
+	}
+	r.Blocks = append(r.Blocks, Block{Warning: warning})
+	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice != keyConfirm {
+			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + clean(pattern)})
+			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
+		}
+		return b.setRule(ctx, t, "allow", pattern, false)
+	}
+	return b.deal(c, r), nil
+}
+
+func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bool) (Reply, error) {
+	whose := "the thread"
+	if mine {
+		whose = "you alone"
+	}
+	detail := list + " " + pattern + map[bool]string{true: " for themselves", false: " for the thread"}[mine]
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail}); err != nil {
+		return Reply{}, err
+	}
+	took := false
+	err := b.opt.Rules.Rule(ctx, t.caller.Thread, func(p *schemas.Policy) error {
+		took = applyRule(p, list, pattern, t.caller.Member, mine)
+		return nil
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	b.Changed(t.caller.Thread)
+	if list == "forget" {
+		if !took {
+			return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
+		}
+		return Reply{Private: mine, Blocks: []Block{{Text: "the rule about " + clean(pattern) + " is taken back"}}}, nil
+	}
+	text := clean(pattern) + " is on the " + list + " list for " + whose
+	if mine && list == "allow" {
+		text += "; what is not on it is hidden from you now"
+	}
+	return Reply{Private: mine, Blocks: []Block{{Text: text}}}, nil
+}
+
+// applyRule moves a pattern to one list; a pattern stands in one list only. It reports whether it stood anywhere before.
+func applyRule(p *schemas.Policy, list, pattern string, m schemas.MemberID, mine bool) bool {
+	r := p.Thread
+	if mine {
+		r = p.Members[m]
+	}
+	drop := func(l []string) []string {
+		return slices.DeleteFunc(slices.Clone(l), func(s string) bool { return s == pattern })
+	}
+	before := len(r.Allow) + len(r.Ask) + len(r.Deny) + len(p.Grants)
+	r.Allow, r.Ask, r.Deny = drop(r.Allow), drop(r.Ask), drop(r.Deny)
+	if list == "forget" || list == "deny" || list == "ask" {
+		p.Grants = slices.DeleteFunc(slices.Clone(p.Grants), func(g schemas.Grant) bool {
+			s, tool, _ := strings.Cut(g.Tool, ".")
+			return (!mine || g.Member == m) && (g.Tool == pattern || schemas.Match(pattern, s, tool))
+		})
+	}
+	took := len(r.Allow)+len(r.Ask)+len(r.Deny)+len(p.Grants) != before
+	switch list {
+	case "allow":
+		r.Allow = append(r.Allow, pattern)
+	case "ask":
+		r.Ask = append(r.Ask, pattern)
+	case "deny":
+		r.Deny = append(r.Deny, pattern)
+	}
+	if !mine {
+		p.Thread = r
+		return took
+	}
+	members := map[schemas.MemberID]schemas.Rules{}
+	for k, v := range p.Members {
+		members[k] = v
+	}
+	members[m] = r
+	p.Members = members
+	return took
+}
+
+// policy shows the rules of the thread and of the caller.
+func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	tab := &Table{Columns: []string{"rule", "pattern", ""}}
+	group := func(head string, r schemas.Rules) {
+		if len(r.Allow)+len(r.Ask)+len(r.Deny) == 0 {
+			return
+		}
+		tab.Rows = append(tab.Rows, Row{Head: head})
+		for _, l := range []struct {
+			name string
+			list []string
+		}{{"deny", r.Deny}, {"ask", r.Ask}, {"allow", r.Allow}} {
+			for _, p := range l.list {
+				tab.Rows = append(tab.Rows, Row{Cells: []string{l.name, clean(p), ""}})
+			}
+		}
+	}
+	group("for the thread", cfg.Policy.Thread)
+	group("for you", cfg.Policy.Members[t.caller.Member])
+	now, headed := b.opt.Now(), false
+	for _, g := range cfg.Policy.Grants {
+		if g.Member != t.caller.Member || (g.Until != nil && !now.Before(*g.Until)) {
+			continue
+		}
+		if !headed {
+			tab.Rows, headed = append(tab.Rows, Row{Head: "what you allowed"}), true
+		}
+		until := "until taken back"
+		if g.Until != nil {
+			until = "for " + took(g.Until.Sub(now)) + " more"
+		}
+		tab.Rows = append(tab.Rows, Row{Cells: []string{"allow", clean(g.Tool), until}})
+	}
+	r := Reply{Private: true, Blocks: unreadable(cfg.Problems)}
+	r.Blocks = append(r.Blocks, Block{Text: "read-only tools run; tools that write ask first; shell, file and destructive tools are denied until a manager allows them"})
+	if len(tab.Rows) == 0 {
+		return append1(r, Block{Text: "no other rules · `/mcp policy deny PATTERN me` makes one for you"}), nil
+	}
+	return append1(r, Block{Table: tab}), nil
+}
+
+// grant stores a yes for a time. Grants that are over go with it.
+func (b *Bot) grant(ctx context.Context, c schemas.Caller, x schemas.Tool, until *time.Time) error {
+	now := b.opt.Now()
+	return b.opt.Rules.Rule(ctx, c.Thread, func(p *schemas.Policy) error {
+		p.Grants = append(slices.DeleteFunc(slices.Clone(p.Grants), func(g schemas.Grant) bool {
+			return (g.Until != nil && !now.Before(*g.Until)) || (g.Member == c.Member && g.Tool == x.Full())
+		}), schemas.Grant{Tool: x.Full(), Pin: x.Pin, Member: c.Member, Until: until})
+		return nil
+	})
+}

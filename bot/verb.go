@@ -1,0 +1,154 @@
+package bot
+
+import (
+	"context"
+
+	"bobbin/schemas"
+)
+
+// Verb describes one command for doors that register or list commands.
+type Verb struct {
+	Name    string // "add-json", "history show"
+	Usage   string // what stands behind /mcp
+	Summary string // one line, at most 100 characters
+	Help    string // more lines, for /mcp help NAME; may be empty
+	Role    schemas.Role
+	Args    []Arg
+}
+
+// Arg is one argument of a Verb, by the name that Request.Args uses.
+type Arg struct {
+	Name     string
+	Hint     string
+	Kind     string // "", "server", "tool", "file" (Request.File carries the content), "json"
+	Options  []string
+	Required bool // asked for with a form when it is missing
+	Rest     bool // takes the remainder of a typed line as it stands
+}
+
+func (a Arg) field() string {
+	if a.Kind == "json" {
+		return "multiline"
+	}
+	return ""
+}
+
+type verb struct {
+	Verb
+	bare    bool // of a group: runs when only the group's name was typed
+	changes bool // the wish for it is audited
+	run     func(*Bot, context.Context, turn) (Reply, error)
+}
+
+// Verbs lists the verb table in the order of the help.
+func (b *Bot) Verbs() []Verb {
+	all := make([]Verb, len(b.verbs))
+	for i, v := range b.verbs {
+		all[i] = v.Verb
+	}
+	return all
+}
+
+func server(required bool) Arg {
+	return Arg{Name: "name", Hint: "the server's name", Kind: "server", Required: required}
+}
+
+func table() []verb {
+	all := append(serverVerbs(), useVerbs()...)
+	return append(all, ruleVerbs()...)
+}
+
+// serverVerbs bring, look at and change servers.
+func serverVerbs() []verb {
+	const m, g = schemas.Member, schemas.Guest
+	return []verb{
+		{Verb{"add", "add [name] [command line]", "Add a local server by answering questions",
+			"Env values are KEY=VALUE, one a line; what looks like a secret goes to your vault.\nTyped in one line: `/mcp add NAME COMMAND ARGS…`", m,
+			[]Arg{{Name: "name", Hint: "letters, digits, . _ -"}, {Name: "command", Hint: "command and arguments", Rest: true}}}, false, true, (*Bot).add},
+		{Verb{"add-json", "add-json [name] <json>", "Add servers from a config pasted as JSON",
+			"Takes what Claude Desktop, Claude Code, VS Code, Cursor and others write, a bare map, or one definition with a name in front.", m,
+			[]Arg{{Name: "name", Hint: "for a single definition"}, {Name: "json", Hint: "the config", Kind: "json", Required: true, Rest: true}}}, false, true, (*Bot).addJSON},
+		{Verb{"upload", "upload <file>", "Add servers from a config file; others stay as they are",
+			"At the terminal `/mcp upload PATH`; elsewhere attach the file or drop it on the page.", m,
+			[]Arg{{Name: "file", Hint: "mcp.json", Kind: "file", Rest: true}}}, false, true, (*Bot).upload},
+		{Verb{"download", "download [format]", "Get the config as a file, without any secret",
+			"Formats: claude (as stored), vscode, cursor, remote (connectors).", m,
+			[]Arg{{Name: "format", Hint: "claude, vscode, cursor or remote", Options: formats(), Rest: true}}}, false, false, (*Bot).download},
+		{Verb{"list", "list", "Show all servers and how they are", "", g, nil}, false, false, (*Bot).list},
+		{Verb{"show", "show <name>", "Show one server: definition, state, tools held, resources", "", g, []Arg{server(true)}}, false, false, (*Bot).show},
+		{Verb{"edit", "edit <name>", "Change a server in a form that holds what is set now", "", m, []Arg{server(true)}}, false, true, (*Bot).edit},
+		{Verb{"remove", "remove <name>", "Remove a server and its values in the vault", "", m, []Arg{server(true)}}, false, true, (*Bot).remove},
+		{Verb{"enable", "enable <name>", "Switch a server on; approve one that waits, or a held tool",
+			"`/mcp enable SERVER.TOOL` shows the changed definition of a held tool.", m, []Arg{server(true)}}, false, true, (*Bot).enable},
+		{Verb{"disable", "disable <name>", "Switch a server off and keep its entry", "", m, []Arg{server(true)}}, false, true, (*Bot).disable},
+		{Verb{"connect", "connect [url] [name]", "Add a remote server by its address",
+			"https only; at your own machine http on loopback, too. Sign-in: none or an API key; OAuth is not part of this build yet.", m,
+			[]Arg{{Name: "url", Hint: "https://…"}, {Name: "name", Hint: "what to call it"}}}, false, true, (*Bot).connect},
+		{Verb{"reload", "reload [name]", "Read the files again, or start one server anew", "", m, []Arg{server(false)}}, false, true, (*Bot).reload},
+		{Verb{"doctor", "doctor [name]", "Say what is wrong with a server and what to do next", "", m, []Arg{server(false)}}, false, false, (*Bot).doctor},
+	}
+}
+
+// useVerbs use what servers offer, and look back.
+func useVerbs() []verb {
+	const m, g = schemas.Member, schemas.Guest
+	return []verb{
+		{Verb{"tools", "tools [name]", "List tools, of one server or all; server.tool shows one whole", "", g, []Arg{server(false)}}, false, false, (*Bot).tools},
+		{Verb{"call", "call <tool> [json]", "Call a tool by hand; without JSON its form is asked",
+			"`/mcp call github.create_issue {\"title\":\"…\"}` · `/mcp call @server:uri` reads a resource.", m,
+			[]Arg{{Name: "tool", Hint: "server.tool", Kind: "tool", Required: true}, {Name: "json", Hint: "arguments as a JSON object", Kind: "json", Rest: true}}}, false, false, (*Bot).call},
+		{Verb{"prompt", "prompt [server.prompt]", "List the servers' prompts, or fill one in", "", m,
+			[]Arg{{Name: "name", Hint: "server.prompt"}}}, false, false, (*Bot).prompt},
+		{Verb{"audit", "audit [receipt|n]", "Show what was called and changed, newest first", "", g,
+			[]Arg{{Name: "which", Hint: "a receipt, or how many lines"}}}, false, false, (*Bot).audit},
+		{Verb{"history show", "history show [id]", "List the last changes of the config, or show one", "", m,
+			[]Arg{{Name: "id", Hint: "a change's id"}}}, true, false, (*Bot).history},
+		{Verb{"history undo", "history undo [id]", "Put the config back as it was before a change", "Short: `/mcp undo`. Without an id the last change.", m,
+			[]Arg{{Name: "id", Hint: "a change's id"}}}, false, true, (*Bot).undo},
+	}
+}
+
+// ruleVerbs set rules and values, and name what this build lacks.
+func ruleVerbs() []verb {
+	const m, g = schemas.Member, schemas.Guest
+	rule := []Arg{{Name: "pattern", Hint: "server.tool, with * and ?", Kind: "tool", Required: true}, {Name: "who", Hint: "me: for you alone", Options: []string{"me"}}}
+	value := []Arg{{Name: "name", Hint: "such as GITHUB_TOKEN", Required: true}, {Name: "server", Hint: "of one server only", Kind: "server"}}
+	all := []verb{
+		{Verb{"policy show", "policy show", "Show the rules about tools", "", m, nil}, true, false, (*Bot).policy},
+		{Verb{"policy allow", "policy allow <pattern> [me]", "Let tools run without asking", "For the thread a manager has to confirm. With `me` it is your own list: tools not on it are hidden from you.", m, rule}, false, true, ruleVerb("allow")},
+		{Verb{"policy ask", "policy ask <pattern> [me]", "Ask before each call of these tools", "", m, rule}, false, true, ruleVerb("ask")},
+		{Verb{"policy deny", "policy deny <pattern> [me]", "Never call these tools", "", m, rule}, false, true, ruleVerb("deny")},
+		{Verb{"policy forget", "policy forget <pattern> [me]", "Take a rule back, and what was allowed for a time", "", m, rule}, false, true, ruleVerb("forget")},
+		{Verb{"secrets list", "secrets list", "List the names of your values in the vault", "", m, nil}, true, false, (*Bot).secretList},
+		{Verb{"secrets set", "secrets set <NAME> [server]", "Give or replace a value, where nobody else sees it", "", m, value}, false, true, (*Bot).secretSet},
+		{Verb{"secrets delete", "secrets delete <NAME> [server]", "Delete a value from the vault", "", m, value}, false, true, (*Bot).secretDelete},
+	}
+	rest := []Arg{{Name: "rest", Hint: "", Rest: true}}
+	for _, l := range []struct{ name, usage, summary, words string }{
+		{"install", "install [package]", "Install a package and add it (not in this build)", "installing packages is not part of this build yet · `/mcp add` with npx or uvx runs a package as it is fetched"},
+		{"sandbox", "sandbox [status|exec|stop|grant|revoke]", "Work in your sandbox (not in this build)", ""},
+		{"admin", "admin [attach|detach] [server]", "Attach the operator's servers (not in this build)", "the operator's servers are not part of this build yet · add one of your own with `/mcp add` or `/mcp connect`"},
+		{"gateway", "gateway [token|revoke|show]", "Lend tools to other MCP clients (not in this build)", "the gateway is not part of this build yet · `/mcp download` gives a config that other clients read"},
+	} {
+		all = append(all, verb{Verb{l.name, l.usage, l.summary, "", m, rest}, false, false, absent(l.name, l.words)})
+	}
+	return append(all, verb{Verb{"help", "help [topic]", "Say what can be done, or more about one topic", "", g, []Arg{{Name: "topic", Rest: true}}}, false, false, (*Bot).help})
+}
+
+func formats() []string { return []string{"claude", "vscode", "cursor", "remote", "client"} }
+
+// absent answers for what this build lacks.
+func absent(name, words string) func(*Bot, context.Context, turn) (Reply, error) {
+	return func(b *Bot, _ context.Context, t turn) (Reply, error) {
+		if name == "sandbox" {
+			p := b.opt.Place(t.caller.Door)
+			words = "containers are not part of this build yet"
+			if p.Available {
+				words += " · programs run here: " + clean(p.Where)
+			} else {
+				words += " · " + clean(joinHint(p.Why, p.Hint))
+			}
+		}
+		return bad(schemas.CodeMissing, words), nil
+	}
+}
