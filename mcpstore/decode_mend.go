@@ -1,0 +1,442 @@
+package mcpstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// flaw is one place where a text is no strict JSON.
+type flaw struct {
+	at         int
+	text, hint string
+}
+
+// mended is what a scan of JSON text found. It never recurses, so that its depth is known before a parser that does.
+type mended struct {
+	edits []edit
+	done  []flaw // what the edits mend, in order
+	loose []flaw // comments and trailing commas: fine in an upload, not in a stored file
+	stuck *flaw  // the first thing that cannot be mended without guessing
+}
+
+// mender walks over JSON tokens with the stack of what is open.
+type mender struct {
+	mended
+	src   []byte
+	i     int
+	open  []opened
+	want  want
+	comma int    // offset of the comma just passed, -1 otherwise
+	key   string // the last key, for words
+	bare  bool   // the outermost object has no braces of its own
+}
+
+type opened struct {
+	brace byte // '{' or '['
+	at    int
+}
+
+type want byte
+
+const (
+	wantValue want = iota
+	wantKey
+	wantColon
+	wantComma
+	wantEnd
+)
+
+// mend scans text as JSON and tells how to make it JSON with comments.
+func mend(text []byte) mended {
+	m := &mender{src: text, comma: -1}
+	m.skip()
+	if m.fragment() {
+		m.bare, m.want = true, wantKey
+		m.open = append(m.open, opened{'{', m.i})
+		m.fix(m.i, 0, "{", `the outer "{" is missing`)
+	}
+	for m.stuck == nil {
+		m.skip()
+		if m.stuck != nil || m.i >= len(m.src) {
+			break
+		}
+		m.step()
+	}
+	if m.stuck == nil {
+		m.finish()
+	}
+	return m.mended
+}
+
+// apply gives the mended text.
+func apply(text []byte, edits []edit) []byte {
+	var out []byte
+	last := 0
+	for _, e := range edits {
+		out = append(append(out, text[last:e.at]...), e.ins...)
+		last = e.at + e.del
+	}
+	return append(out, text[last:]...)
+}
+
+func (m *mender) fix(at, del int, ins, text string) {
+	m.edits = append(m.edits, edit{at, del, ins})
+	m.done = append(m.done, flaw{at: at, text: text})
+}
+
+func (m *mender) fail(at int, hint, format string, a ...any) {
+	if m.stuck == nil {
+		m.stuck = &flaw{at, fmt.Sprintf(format, a...), hint}
+	}
+}
+
+// skip passes white space and comments.
+func (m *mender) skip() {
+	for m.i < len(m.src) {
+		rest := m.src[m.i:]
+		switch c := rest[0]; {
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+			m.i++
+		case c == '/' && len(rest) > 1 && rest[1] == '/':
+			m.loose = append(m.loose, flaw{at: m.i, text: "comments are not allowed in a stored file"})
+			n := strings.IndexByte(string(rest), '\n')
+			if n < 0 { // a line comment at the very end needs its line end
+				n = len(rest)
+				m.edits = append(m.edits, edit{len(m.src), 0, "\n"})
+			}
+			if strings.ContainsAny(string(rest[:n]), "\u2028\u2029") {
+				m.edits = append(m.edits, edit{m.i, n, ""})
+			}
+			m.i += n
+		case c == '/' && len(rest) > 1 && rest[1] == '*':
+			m.loose = append(m.loose, flaw{at: m.i, text: "comments are not allowed in a stored file"})
+			n := strings.Index(string(rest[2:]), "*/")
+			if n < 0 {
+				m.fail(m.i, `close it with "*/"`, "this comment has no end")
+				return
+			}
+			m.i += n + 4
+		case c == '#':
+			n := strings.IndexByte(string(rest), '\n')
+			if n < 0 {
+				n = len(rest)
+			}
+			m.fix(m.i, n, "", `a "#" line is no JSON`)
+			m.i += n
+		case strings.HasPrefix(string(rest[:min(3, len(rest))]), "\u00a0"), strings.HasPrefix(string(rest[:min(3, len(rest))]), "\u200b"):
+			_, n := utf8.DecodeRune(rest)
+			m.fix(m.i, n, strings.Repeat(" ", n), "an invisible character stands between two values")
+			m.i += n
+		default:
+			return
+		}
+	}
+}
+
+// fragment reports whether the text begins with a name and a colon instead of a brace.
+func (m *mender) fragment() bool {
+	rest := strings.TrimSpace(string(m.src[m.i:]))
+	if !strings.HasPrefix(rest, `"`) {
+		return false
+	}
+	end := strings.IndexByte(rest[1:], '"')
+	return end >= 0 && strings.HasPrefix(strings.TrimSpace(rest[end+2:]), ":")
+}
+
+// step reads one token.
+func (m *mender) step() {
+	c := m.src[m.i]
+	switch m.want {
+	case wantKey:
+		m.stepKey(c)
+	case wantColon:
+		if c == ':' {
+			m.i, m.want = m.i+1, wantValue
+			return
+		}
+		m.fail(m.i, "", `a ":" must follow the name %q`, shown(m.key))
+	case wantValue:
+		m.stepValue(c)
+	case wantComma:
+		m.stepComma(c)
+	case wantEnd:
+		if rest := strings.Trim(string(m.src[m.i:]), " \t\r\n}],;"); rest == "" && len(m.src)-m.i < 64 {
+			m.fix(m.i, len(m.src)-m.i, "", fmt.Sprintf("there is a %q too many at the end", c))
+			m.i = len(m.src)
+			return
+		}
+		m.fail(m.i, "one file holds one object", "there is more text after the end")
+	}
+}
+
+func (m *mender) top() byte {
+	if len(m.open) == 0 {
+		return 0
+	}
+	return m.open[len(m.open)-1].brace
+}
+
+func (m *mender) stepKey(c byte) {
+	switch {
+	case c == '}':
+		m.close(c)
+	case c == ']':
+		m.mismatch(c)
+	case c == ',':
+		m.fix(m.i, 1, " ", "there is a comma too many")
+		m.i++
+	case c == '{' || c == '[' || c == ':':
+		m.fail(m.i, "", "a name in quotes is missing before this %q", c)
+	default:
+		text, ok := m.text()
+		if !ok {
+			text, ok = m.word()
+		}
+		if !ok {
+			m.fail(m.i, `write it as "name"`, "a name in quotes is expected here")
+			return
+		}
+		m.key, m.want, m.comma = text, wantColon, -1
+	}
+}
+
+func (m *mender) stepValue(c byte) {
+	switch {
+	case c == '{' || c == '[':
+		if len(m.open) >= maxDepth {
+			m.fail(m.i, "", "this is nested deeper than %d levels", maxDepth)
+			return
+		}
+		m.open = append(m.open, opened{c, m.i})
+		m.i, m.comma, m.want = m.i+1, -1, wantValue
+		if c == '{' {
+			m.want = wantKey
+		}
+		return
+	case c == ']' && m.top() == '[':
+		m.close(c)
+		return
+	case c == ',' && m.top() == '[':
+		m.fix(m.i, 1, " ", "there is a comma too many")
+		m.i++
+		return
+	case c == '}' || c == ']' || c == ',':
+		m.fail(m.i, "", "a value is missing after %q", shown(m.key))
+		return
+	}
+	if _, ok := m.text(); ok {
+		m.value()
+		return
+	}
+	m.literal()
+}
+
+func (m *mender) value() {
+	m.comma, m.want = -1, wantComma
+	if len(m.open) == 0 {
+		m.want = wantEnd
+	}
+}
+
+func (m *mender) stepComma(c byte) {
+	switch {
+	case c == ',':
+		m.comma, m.want = m.i, wantValue
+		if m.top() == '{' {
+			m.want = wantKey
+		}
+		m.i++
+	case c == '}' && m.top() == '{', c == ']' && m.top() == '[':
+		m.close(c)
+	case c == '}' || c == ']':
+		m.mismatch(c)
+	case m.top() == '{' && m.keyAhead(), m.top() == '[' && (c == '"' || c == '{'):
+		m.fix(m.i, 0, ",", "a comma is missing")
+		m.comma, m.want = -1, wantValue
+		if m.top() == '{' {
+			m.want = wantKey
+		}
+	default:
+		m.fail(m.i, "", `a "," or %q is expected here`, closer(m.top()))
+	}
+}
+
+// keyAhead reports whether a quoted or bare name and a colon follow.
+func (m *mender) keyAhead() bool {
+	look := &mender{src: m.src, i: m.i}
+	if _, ok := look.text(); !ok {
+		if _, ok = look.word(); !ok {
+			return false
+		}
+	}
+	look.skip()
+	return look.stuck == nil && look.i < len(look.src) && look.src[look.i] == ':'
+}
+
+func closer(open byte) string {
+	if open == '[' {
+		return "]"
+	}
+	return "}"
+}
+
+func (m *mender) mismatch(c byte) {
+	o := m.open[len(m.open)-1]
+	line := 1 + strings.Count(string(m.src[:o.at]), "\n")
+	m.fail(m.i, "", "this %q does not close the %q of line %d", c, o.brace, line)
+}
+
+// close ends the innermost object or list.
+func (m *mender) close(c byte) {
+	if m.bare && len(m.open) == 1 {
+		m.want, m.open = wantEnd, nil
+		m.edits = append(m.edits, edit{m.i, 0, "}"})
+		return
+	}
+	if m.comma >= 0 {
+		m.loose = append(m.loose, flaw{at: m.comma, text: fmt.Sprintf("this comma stands before a %q; remove it", c)})
+	}
+	m.open = m.open[:len(m.open)-1]
+	m.i++
+	m.value()
+}
+
+// finish closes what is still open at the end.
+func (m *mender) finish() {
+	if len(m.open) == 0 {
+		if m.want != wantEnd {
+			m.fail(len(m.src), "", "the text is empty")
+		}
+		return
+	}
+	missing := ""
+	for i := len(m.open) - 1; i >= 0; i-- {
+		if m.open[i].brace == '[' {
+			m.want = wantValue
+		}
+		missing += closer(m.open[i].brace)
+	}
+	if m.bare {
+		missing = missing[1:]
+	}
+	if m.want == wantValue || m.want == wantColon || len(missing) > 3 {
+		m.fail(len(m.src), "is it whole? copy it again", "the text ends in the middle; %q is missing", missing)
+		return
+	}
+	switch {
+	case m.bare:
+		m.edits = append(m.edits, edit{len(m.src), 0, missing + "}"})
+		if missing != "" {
+			m.done = append(m.done, flaw{at: len(m.src), text: fmt.Sprintf("the final %q is missing", missing)})
+		}
+	default:
+		m.fix(len(m.src), 0, missing, fmt.Sprintf("the final %q is missing", missing))
+	}
+}
+
+// text reads a quoted text, mending foreign quotes and backslashes.
+func (m *mender) text() (string, bool) {
+	r, size := utf8.DecodeRune(m.src[m.i:])
+	end, ok := map[rune]string{'"': `"`, '\'': `'`, '`': "`", '“': "”“\"", '”': "”\"", '„': "“”", '‘': "’‘'", '’': "’'", '«': "»"}[r]
+	if !ok {
+		return "", false
+	}
+	start, i := m.i, m.i+size
+	for i < len(m.src) {
+		c, n := utf8.DecodeRune(m.src[i:])
+		switch {
+		case c == '\\' && i+1 < len(m.src):
+			i += 2
+			continue
+		case strings.ContainsRune(end, c):
+			m.i = i + n
+			return m.quoted(start, size, i, n)
+		case c == '\n':
+			m.fail(start, "", "this text has no closing quote")
+			return "", true
+		}
+		i += n
+	}
+	m.fail(start, "", "this text has no closing quote")
+	m.i = len(m.src)
+	return "", true
+}
+
+// quoted checks the text between two quotes.
+func (m *mender) quoted(start, size, end, n int) (string, bool) {
+	body := string(m.src[start+size : end])
+	var s string
+	if size == 1 && m.src[start] == '"' && m.src[end] == '"' {
+		if simple(body) || json.Unmarshal(m.src[start:end+1], &s) == nil {
+			if s == "" {
+				s = body
+			}
+			return s, true
+		}
+		if strings.ContainsRune(body, '\t') {
+			m.fix(start+1, len(body), strings.ReplaceAll(body, "\t", `\t`), "a tab stands inside a text")
+			return body, true
+		}
+		if !strings.Contains(body, `\\`) {
+			m.fix(start+1, len(body), strings.ReplaceAll(strings.ReplaceAll(body, `\`, `\\`), `\\"`, `\"`), `a backslash must be written as \\`)
+			return body, true
+		}
+		m.fail(start, `write \\ for a backslash`, "this text has an escape that JSON does not know")
+		return "", true
+	}
+	b, _ := json.Marshal(strings.ReplaceAll(body, `\'`, `'`))
+	m.fix(start, end+n-start, string(b), `the quotes are not "`)
+	return body, true
+}
+
+// simple reports whether a text needs no unescaping.
+func simple(s string) bool {
+	for i := range len(s) {
+		if s[i] == '\\' || s[i] < ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// word reads a bare name in the place of a key.
+func (m *mender) word() (string, bool) {
+	n := wordLen(m.src[m.i:])
+	rest := strings.TrimLeft(string(m.src[m.i+n:min(len(m.src), m.i+n+8)]), " \t")
+	if n == 0 || !strings.HasPrefix(rest, ":") {
+		return "", false
+	}
+	w := string(m.src[m.i : m.i+n])
+	m.fix(m.i, n, `"`+w+`"`, "a name has no quotes")
+	m.i += n
+	return w, true
+}
+
+func wordLen(b []byte) int {
+	n := 0
+	for n < len(b) && (b[n] == '_' || b[n] == '$' || b[n] == '-' || b[n] == '.' || b[n] == '+' || b[n]|32 >= 'a' && b[n]|32 <= 'z' || b[n] >= '0' && b[n] <= '9') {
+		n++
+	}
+	return n
+}
+
+// literal reads a number, switch or null.
+func (m *mender) literal() {
+	n := wordLen(m.src[m.i:])
+	switch w := string(m.src[m.i : m.i+n]); {
+	case n == 0:
+		m.fail(m.i, "", "a value is expected here")
+	case w == "True" || w == "False":
+		m.fix(m.i, n, strings.ToLower(w), "a switch is written true or false")
+	case w == "None" || w == "undefined":
+		m.fix(m.i, n, "null", "nothing is written null")
+	case strings.EqualFold(w, "NaN") || strings.Contains(w, "Infinity"):
+		m.fail(m.i, "", "%s is not a number that JSON knows", w)
+	case !json.Valid([]byte(w)):
+		m.fail(m.i, `write it as "text"`, "a text must stand in quotes")
+	}
+	m.i += n
+	m.value()
+}

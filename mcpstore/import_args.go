@@ -1,0 +1,85 @@
+package mcpstore
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+var (
+	flagValue   = regexp.MustCompile(`^(--?[A-Za-z][\w.-]*)=(.*)$`)
+	nameValue   = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
+	headerValue = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)(:\s*)(\S.*)$`)
+	flagOnly    = regexp.MustCompile(`^--?[A-Za-z][\w.-]*$`)
+)
+
+// fillArgs takes the values out of the arguments, one by one; their boundaries stay.
+func (r *reader) fillArgs(e *entry, s *schemas.Server) {
+	previous := ""
+	for i, b := range e.args {
+		where := fmt.Sprintf("args %d", i+1)
+		in := gap{server: e.name, where: where, id: fmt.Sprintf("VALUE_%d", i+1), arg: true, shell: e.shell, at: b.at, ptr: b.ptr}
+		s.Args = append(s.Args, r.fillArg(in, previous, b.s))
+		previous = b.s
+	}
+	e.pathNotes(s)
+}
+
+// fillArg knows the forms --flag value, --flag=value, NAME=value, "Header: value" and plain text.
+func (r *reader) fillArg(in gap, previous, text string) string {
+	previous = strings.TrimSpace(previous)
+	head, value := "", text
+	header := previous == "--header" || previous == "-H" || previous == "--headers"
+	switch {
+	case header || !strings.Contains(text, "://") && headerValue.MatchString(text) && likelyHeader(text):
+		if m := headerValue.FindStringSubmatch(text); m != nil {
+			head, value = m[1]+m[2], m[3]
+			in.id, in.secret, in.where = inputID(m[1]), secretName(m[1]), in.where+", header "+m[1]
+		}
+	case flagValue.MatchString(text):
+		m := flagValue.FindStringSubmatch(text)
+		head, value = m[1]+"=", m[2]
+		in.id, in.secret = upperSnake(m[1]), secretName(m[1])
+		if n := nameValue.FindStringSubmatch(value); n != nil && (m[1] == "-e" || m[1] == "--env") {
+			head, value = head+n[1]+"=", n[2]
+			in.id, in.secret = n[1], secretName(n[1])
+		} else if n := headerValue.FindStringSubmatch(value); n != nil && m[1] == "--header" {
+			head, value = head+n[1]+n[2], n[3]
+			in.id, in.secret, in.where = inputID(n[1]), secretName(n[1]), in.where+", header "+n[1]
+		}
+	case nameValue.MatchString(text):
+		m := nameValue.FindStringSubmatch(text)
+		head, value = m[1]+"=", m[2]
+		in.id, in.secret = m[1], secretName(m[1])
+	case flagOnly.MatchString(text):
+		return text
+	case flagOnly.MatchString(previous) && len(previous) > 2:
+		in.id, in.secret = upperSnake(previous), secretName(previous)
+	}
+	if head != "" && value == "" {
+		return text
+	}
+	if n := len(value); n > 1 && head != "" && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
+		return head + value[:1] + r.fill(in, value[1:n-1]) + value[n-1:]
+	}
+	return head + r.fill(in, value)
+}
+
+// likelyHeader reports whether "Name: value" is a header and no other text with a colon.
+func likelyHeader(text string) bool {
+	name, _, _ := strings.Cut(text, ":")
+	return strings.EqualFold(name, "authorization") || strings.HasPrefix(strings.ToLower(name), "x-") || secretName(name) && strings.Contains(name, "-")
+}
+
+// loaderVariable reports whether a variable changes which code a program loads or where its traffic goes.
+func loaderVariable(name string) bool {
+	switch strings.ToUpper(name) {
+	case "PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "NODE_OPTIONS", "NODE_PATH", "NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED", "LD_PRELOAD", "LD_LIBRARY_PATH",
+		"DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV", "RUBYOPT", "RUBYLIB", "PERL5LIB", "PERL5OPT", "JAVA_TOOL_OPTIONS", "CLASSPATH", "BASH_ENV", "ENV", "HTTP_PROXY", "HTTPS_PROXY",
+		"ALL_PROXY", "NPM_CONFIG_REGISTRY", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "DOCKER_HOST", "GIT_SSH_COMMAND", "SSL_CERT_FILE":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,344 @@
+package mcpstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// readAll reads every server of a text.
+func (r *reader) readAll(root *node, syntax, hint string) {
+	for i, f := range r.src.flaws {
+		if i == 8 {
+			break
+		}
+		line, col := r.src.raw(f.at)
+		r.notes = append(r.notes, schemas.Note{Kind: schemas.NoteRepair, Line: line, Col: col, Text: f.text + "; mended"})
+	}
+	all := containers(root)
+	r.format = formatOf(all, root, syntax, r.src.name)
+	r.duplicates(root, "", "", false)
+	r.readInputs(root, 0, "")
+	count := 0
+	for _, c := range all {
+		count += max(len(c.node.members), len(c.node.items))
+	}
+	if count > maxServers*2 && count > len(all)*maxServers {
+		r.wrong(all[0].at, all[0].ptr, "", "split the file", "max %d servers, this file has %d", maxServers, count)
+		return
+	}
+	for i, c := range all {
+		r.group = i
+		if c.near {
+			r.note(schemas.NoteMapped, "", c.at, "the servers stand under %s; it is read as \"mcpServers\"", shownKey(c.key))
+		}
+		r.readContainer(c, root, hint)
+	}
+	if len(r.drafts) > maxServers {
+		r.wrong(all[0].at, all[0].ptr, "", "split the file", "max %d servers, this file has %d", maxServers, len(r.drafts))
+	}
+	r.ignoredTop(root, all)
+}
+
+// ignoredTop names the other keys of a file in one note.
+func (r *reader) ignoredTop(root *node, all []container) {
+	if len(all) == 0 || len(r.drafts) == 0 {
+		return
+	}
+	var names []string
+	for _, m := range root.members {
+		mine := slices.ContainsFunc(all, func(c container) bool {
+			return c.node == root || strings.HasPrefix(c.ptr+"/", pointer("", m.key)+"/")
+		})
+		if !mine && m.key != "$schema" && m.key != "inputs" {
+			names = append(names, shownKey(m.key))
+		}
+	}
+	if len(names) > 6 {
+		names = append(names[:6], fmt.Sprintf("and %d more", len(names)-6))
+	}
+	if len(names) > 0 {
+		r.note(schemas.NoteIgnored, "", -1, "beside the servers the file has %s; it is ignored", strings.Join(names, ", "))
+	}
+}
+
+// formatOf names the kind of file, for people.
+func formatOf(all []container, root *node, syntax, name string) string {
+	if len(all) == 0 {
+		return syntax
+	}
+	c := all[0]
+	has := func(key string) bool {
+		return slices.ContainsFunc(all, func(c container) bool {
+			return slices.ContainsFunc(c.node.members, func(m member) bool { return m.value.get(key) != nil })
+		})
+	}
+	switch p := plain(c.key); {
+	case registryLike(c.node), c.node.is(listNode) && len(c.node.items) > 0 && (registryLike(c.node.items[0]) || registryLike(c.node.items[0].get("server"))):
+		return "registry"
+	case c.node.get("server").get("mcp_config") != nil:
+		return "mcpb"
+	case c.single:
+		return "single"
+	case c.node == root:
+		return "map"
+	case syntax == "toml":
+		return "codex"
+	case p == "extensions":
+		return "goose"
+	case syntax == "yaml":
+		return "hermes"
+	case p == "contextservers":
+		return "zed"
+	case p == "mcp":
+		return "opencode"
+	case p == "servers" && strings.HasPrefix(c.ptr, "/mcp/") && root.get("mcp").get("inputs") == nil && has("toolFilter"):
+		return "openclaw"
+	case p == "servers":
+		return "vscode"
+	case strings.HasPrefix(c.ptr, "/projects/"), strings.HasSuffix(name, ".mcp.json"), strings.HasSuffix(name, ".claude.json"):
+		return "claude-code"
+	case has("alwaysAllow"):
+		return "roo"
+	case has("httpUrl"), has("trust"), has("includeTools"):
+		return "gemini"
+	case has("serverUrl"):
+		return "windsurf"
+	case has("autoApprove"):
+		return "cline"
+	}
+	return "claude-desktop"
+}
+
+// duplicates reports keys given twice: in the file's own objects down to the servers, and anywhere inside servers.
+func (r *reader) duplicates(n *node, ptr, server string, inside bool) {
+	if n.is(listNode) {
+		for i, v := range n.items {
+			r.duplicates(v, fmt.Sprintf("%s/%d", ptr, i), server, inside)
+		}
+		return
+	}
+	seen := map[string]int{}
+	for _, m := range n.members {
+		p := pointer(ptr, m.key)
+		if first, twice := seen[m.key]; twice {
+			line, _ := r.src.place(first)
+			where := ""
+			if i := strings.LastIndex(ptr, "/"); i >= 0 && inside && ptr[i+1:] != server {
+				where = ptr[i+1:] + " has "
+			}
+			switch {
+			case where != "":
+				r.wrong(m.at, p, server, "delete one of them", "%s%s twice (first on line %d)", where, shownKey(m.key), line)
+			default:
+				r.wrong(m.at, p, server, "delete one of them", "%s is given twice (first on line %d)", shownKey(m.key), line)
+			}
+			continue
+		}
+		seen[m.key] = m.at
+		sure, maybe, _ := containerKey(m.key)
+		switch {
+		case inside:
+			next := server
+			if server == "" {
+				next = shown(m.key)
+			}
+			r.duplicates(m.value, p, next, true)
+		case sure, maybe, m.key == "inputs":
+			r.duplicates(m.value, p, "", sure || maybe)
+		case m.value.kind == objectNode && (serverLike(m.value) || len(containers(m.value)) > 0):
+			r.duplicates(m.value, p, "", serverLike(m.value))
+		}
+	}
+}
+
+// readInputs declares the inputs of VS Code's form, wherever they stand.
+func (r *reader) readInputs(n *node, depth int, ptr string) {
+	for _, m := range n.members {
+		p := pointer(ptr, m.key)
+		switch {
+		case m.key == "inputs" && m.value.kind == listNode:
+			for i, v := range m.value.items {
+				r.readInput(v, fmt.Sprintf("%s/%d", p, i))
+			}
+		case m.value.kind == objectNode && depth < 3 && (m.key == "mcp" || m.key == "customizations" || m.key == "vscode"):
+			r.readInputs(m.value, depth+1, p)
+		}
+	}
+}
+
+func (r *reader) readInput(v *node, ptr string) {
+	id := v.get("id").str()
+	if id == "" {
+		return
+	}
+	in := schemas.Input{Type: "promptString", ID: id, Description: clip(v.get("description").str(), 200)}
+	if !schemas.ValidInput(id) {
+		in.ID = inputID(id)
+		r.ids[id] = in.ID
+	}
+	if r.vals.input(in.ID) != nil {
+		r.wrong(v.at, ptr, "", "delete one of them", "the input %s is declared twice", shownKey(id))
+		return
+	}
+	if p := v.get("password"); p.is(boolNode) {
+		in.Password = p.text == "true"
+	} else {
+		in.Password = secretName(id)
+	}
+	def := v.get("default").str()
+	if v.get("default").is(numberNode) || v.get("default").is(boolNode) {
+		def = v.get("default").text
+	}
+	if o := v.get("options"); o.is(listNode) && v.get("type").str() == "pickString" {
+		in.Type = "pickString"
+		for _, i := range o.items {
+			s := i.str()
+			if i.is(objectNode) {
+				s = i.get("value").str()
+			}
+			in.Options = append(in.Options, clip(s, 200))
+		}
+	}
+	if v.get("type").str() == "command" {
+		r.note(schemas.NoteMapped, "", v.at, "the input %s asks a program of the editor; you are asked instead", in.ID)
+	}
+	secret := in.Password && !noSecret(def) || hasSecret(def)
+	r.vals.inputs = append(r.vals.inputs, in)
+	switch {
+	case def == "" || sample(def, in.Password):
+	case secret:
+		r.vals.byText[def], r.vals.byID[in.ID] = in.ID, def
+		r.defaults = append(r.defaults, in.ID)
+	default:
+		r.vals.input(in.ID).Default = clip(def, maxArg)
+	}
+}
+
+// clip cuts a text to n bytes and escapes what cannot be shown.
+func clip(s string, n int) string {
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
+	}
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, s)
+}
+
+// readContainer reads the servers of one object or list.
+func (r *reader) readContainer(c container, root *node, hint string) {
+	switch {
+	case c.single:
+		r.readSingle(c, hint)
+	case c.node.is(listNode):
+		for i, v := range c.node.items {
+			p := fmt.Sprintf("%s/%d", c.ptr, i)
+			if reg := v.get("server"); registryLike(reg) {
+				v = reg
+			}
+			switch {
+			case registryLike(v):
+				r.readRegistry(v, p)
+			case v.is(objectNode):
+				r.readEntry(v, firstText(v, "name", "id", "key", "title"), v.at, p)
+			default:
+				r.wrong(v.at, p, "", "", "a server must be an object, not %s", v.kind)
+			}
+		}
+	case c.node.is(objectNode):
+		seen := map[string]bool{}
+		for _, m := range c.node.members {
+			p := pointer(c.ptr, m.key)
+			switch {
+			case seen[m.key]: // said as a duplicate
+			case m.value.is(objectNode) && (serverLike(m.value) || c.node != root || looksMeant(m.value)):
+				r.readEntry(m.value, m.key, m.at, p)
+			case ignored(m.key), m.key == "inputs", c.node == root:
+			case m.value.kind == nullNode:
+				r.note(schemas.NoteIgnored, "", m.at, "%s is null and left out", shownKey(m.key))
+			default:
+				r.wrong(m.value.at, p, shown(m.key), "", "a server must be an object, not %s", m.value.kind)
+			}
+			seen[m.key] = true
+		}
+	default:
+		r.wrong(c.node.at, c.ptr, "", `write {"name": {"command": "…"}}`, "%q must be an object, not %s", c.key, c.node.kind)
+	}
+}
+
+// looksMeant reports whether an object of a bare map is a server with a mistake.
+func looksMeant(n *node) bool {
+	return n.get("command") != nil || n.get("args") != nil || misspeltCommand(n)
+}
+
+func firstText(n *node, keys ...string) string {
+	for _, k := range keys {
+		if s := n.get(k).str(); strings.TrimSpace(s) != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func (r *reader) readSingle(c container, hint string) {
+	n := c.node
+	switch {
+	case registryLike(n):
+		r.readRegistry(n, c.ptr)
+	case n.get("server").get("mcp_config") != nil:
+		r.readBundle(n, c.ptr)
+	default:
+		name := firstText(n, "name", "id", "serverName", "server_name")
+		if name == "" || hint != "" && schemas.ValidName(hint) {
+			name = hint
+		}
+		if name == "" {
+			if name = guessName(n); name != "" {
+				r.note(schemas.NoteMapped, name, n.at, "the server has no name; it is called %s", name)
+			}
+		}
+		if name == "" {
+			r.wrong(n.at, c.ptr, "", `add "name": "…", or give the name before the text`, "this server has no name")
+			return
+		}
+		r.readEntry(n, name, n.at, c.ptr)
+	}
+}
+
+// guessName names a server by the package or host that it comes from.
+func guessName(n *node) string {
+	if u := firstText(n, "url", "serverUrl", "httpUrl"); strings.Contains(u, "://") {
+		host, _, _ := strings.Cut(strings.SplitN(u, "://", 2)[1], "/")
+		parts := strings.Split(strings.Split(host, ":")[0], ".")
+		parts = slices.DeleteFunc(parts, func(s string) bool {
+			return slices.Contains([]string{"mcp", "www", "api", "com", "io", "dev", "app", "ai", "net", "org"}, s)
+		})
+		if len(parts) > 0 && schemas.ValidName(parts[0]) {
+			return parts[0]
+		}
+		return ""
+	}
+	for _, a := range n.get("args").itemsOf() {
+		if s := a.str(); s != "" && !strings.HasPrefix(s, "-") && s != "run" && s != "dlx" {
+			s = slug(stripVersion(s))
+			s = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(s, "mcp-server-"), "server-"), "-mcp")
+			if schemas.ValidName(s) {
+				return s
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+func (n *node) itemsOf() []*node {
+	if n == nil {
+		return nil
+	}
+	return n.items
+}

@@ -1,0 +1,367 @@
+package mcpstore
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// values collects what a text leaves open or gives away: inputs to ask for and literal secrets.
+type values struct {
+	inputs []schemas.Input
+	found  []schemas.Found
+	byText map[string]string // literal secret → input
+	byID   map[string]string // input → literal secret
+}
+
+func newValues() *values {
+	return &values{byText: map[string]string{}, byID: map[string]string{}}
+}
+
+// input gives the declared input of an id, nil when there is none.
+func (v *values) input(id string) *schemas.Input {
+	for i := range v.inputs {
+		if v.inputs[i].ID == id {
+			return &v.inputs[i]
+		}
+	}
+	return nil
+}
+
+// declare adds an input unless it is there already, and gives its reference.
+func (v *values) declare(id string, password bool) string {
+	if v.input(id) == nil {
+		v.inputs = append(v.inputs, schemas.Input{Type: "promptString", ID: id, Password: password})
+	}
+	return "${input:" + id + "}"
+}
+
+// take moves a literal secret out: equal values share one input, different ones never do.
+func (v *values) take(server, id, where, text string) string {
+	if known, ok := v.byText[text]; ok {
+		id = known
+	} else {
+		for try, n := id, 1; ; n++ {
+			if _, used := v.byID[try]; !used {
+				id = try
+				break
+			}
+			if try = inputID(fmt.Sprintf("%s_%s", upperSnake(server), id)); n > 1 {
+				try = inputID(fmt.Sprintf("%s_%d", try[:min(len(try), 60)], n))
+			}
+		}
+		v.byText[text], v.byID[id] = id, text
+	}
+	if !slices.ContainsFunc(v.found, func(f schemas.Found) bool { return f.Server == server && f.Input == id }) {
+		v.found = append(v.found, schemas.Found{Server: server, Input: id, Value: schemas.NewSecret(text), Where: where})
+	}
+	ref := v.declare(id, true)
+	v.input(id).Password = true
+	return ref
+}
+
+// gap is the place of one text: what it is called, and what the client or a shell would do with it.
+type gap struct {
+	server, where string // "env GITHUB_TOKEN"
+	id            string // the input's id if the whole text is to be asked for
+	secret        bool   // the name of the place looks secret
+	shell         bool   // a shell expands $X and %X%, the client does not
+	arg           bool
+	url           bool
+	at            int
+	ptr           string
+}
+
+var scheme = regexp.MustCompile(`^(?i:(?:Bearer|Basic|Token|ApiKey|Api-Key|Key|Digest|Negotiate)\s+)`)
+
+// fill gives a text with every placeholder and literal secret replaced by ${input:ID}.
+func (r *reader) fill(s gap, text string) string {
+	if strings.TrimSpace(text) == "" {
+		if s.arg || s.url || r.stored {
+			return text
+		}
+		return r.vals.declare(s.id, s.secret)
+	}
+	if m := scheme.FindString(text); m != "" && (s.secret || strings.Contains(strings.ToLower(s.where), "auth")) {
+		s.secret = true
+		return m + r.fill(s, text[len(m):])
+	}
+	if r.stored && !strings.ContainsAny(text, "$%{") && !s.secret && len(text) < 12 {
+		return text
+	}
+	if !r.stored && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
+		return r.vals.declare(r.sampleID(s, text), s.secret)
+	}
+	if !s.shell && wholeName.MatchString(text) {
+		return r.named(s, strings.Trim(text, "${}% "), text)
+	}
+	out := r.expand(s, text)
+	if strings.Contains(out, "${input:") && out[0] == '$' && strings.HasSuffix(out, "}") && strings.Count(out, "$") == 1 {
+		return out
+	}
+	out = r.parts(s, out)
+	if strings.Contains(out, "${input:") {
+		return out
+	}
+	switch {
+	case s.secret && !noSecret(out), knownSecret.FindString(out) == out, !s.arg && !s.url && !publicName(s.id) && randomLooking(out):
+		return r.vals.take(s.server, s.id, s.where, out)
+	case s.arg && !s.url && !publicName(s.id) && randomLooking(out) && !strings.ContainsAny(out, "/=") && len(out) >= 32:
+		return r.vals.take(s.server, s.id, s.where, out)
+	}
+	return knownSecret.ReplaceAllStringFunc(out, func(m string) string {
+		lead := ""
+		if m[0] == '_' {
+			lead, m = "_", m[1:]
+		}
+		return lead + r.vals.take(s.server, s.id, s.where, m)
+	})
+}
+
+var wholeName = regexp.MustCompile(`^(?:\$[A-Za-z_]\w*|\{[A-Za-z_][\w-]*\}|%[A-Za-z_]\w*%)$`)
+
+// publicName reports whether a name says that its long random value identifies something and opens nothing.
+func publicName(name string) bool {
+	w := words(name)
+	if len(w) == 0 {
+		return false
+	}
+	switch w[len(w)-1] {
+	case "id", "ref", "hash", "sha", "commit", "digest", "checksum", "project", "org", "uuid", "address", "account", "name", "url", "path", "version", "revision", "model", "fingerprint":
+		return true
+	}
+	return false
+}
+
+// sampleID names the input for a sample text: by its place, else by its own words.
+func (r *reader) sampleID(s gap, text string) string {
+	if !s.arg && !s.url {
+		return s.id
+	}
+	if s.id != "" && !strings.HasPrefix(s.id, "VALUE") {
+		return s.id
+	}
+	w := words(text)
+	for len(w) > 1 && slices.Contains([]string{"your", "my", "the", "a", "insert", "replace", "with", "enter", "put", "add"}, w[0]) {
+		w = w[1:]
+	}
+	if len(w) > 1 && w[len(w)-1] == "here" {
+		w = w[:len(w)-1]
+	}
+	if id := upperSnake(strings.Join(w, "_")); id != "VALUE" && len(w) > 0 && len(id) <= 40 {
+		return id
+	}
+	return inputID(upperSnake(s.server) + "_" + s.id)
+}
+
+// expand replaces variables of other clients.
+func (r *reader) expand(s gap, text string) string {
+	var out strings.Builder
+	last := 0
+	for _, m := range references.FindAllStringSubmatchIndex(text, -1) {
+		out.WriteString(text[last:m[0]])
+		last = m[1]
+		whole, group := text[m[0]:m[1]], ""
+		kind := 1
+		for ; kind < len(m)/2; kind++ {
+			if m[2*kind] >= 0 {
+				group = text[m[2*kind]:m[2*kind+1]]
+				break
+			}
+		}
+		switch {
+		case kind == 1 && strings.HasPrefix(group, "input:"):
+			out.WriteString(r.reference(s, group[len("input:"):]))
+		case kind == 7:
+			r.note(schemas.NoteRisk, s.server, s.at, "%s holds %s, which a shell runs; it is passed on as plain text", s.where, shownText(whole))
+			out.WriteString(whole)
+		case s.shell && kind >= 4, s.shell && kind == 1 && !strings.Contains(group, ":"):
+			r.note(schemas.NoteRisk, s.server, s.at, "%s holds %s, which the shell fills in when it starts", s.where, whole)
+			out.WriteString(whole)
+		case kind == 6 && s.arg && !s.secret && !strings.Contains(s.where, "header"):
+			r.note(schemas.NoteRisk, s.server, s.at, "%s holds %s, which only a shell would fill in", s.where, whole)
+			out.WriteString(whole)
+		default:
+			out.WriteString(r.named(s, group, whole))
+		}
+	}
+	out.WriteString(text[last:])
+	return out.String()
+}
+
+// reference keeps a ${input:ID} and declares the id.
+func (r *reader) reference(s gap, id string) string {
+	if r.vals.input(id) != nil {
+		return r.vals.declare(id, false)
+	}
+	if renamed, ok := r.ids[id]; ok {
+		return r.vals.declare(renamed, false)
+	}
+	if !schemas.ValidInput(id) {
+		r.wrong(s.at, s.ptr, s.server, "use letters, digits, _, . and -, starting with a letter", "${input:%s} names no input", shown(id))
+		return "${input:" + inputID(id) + "}"
+	}
+	return r.vals.declare(id, secretName(id) || s.secret)
+}
+
+// named replaces a variable by name, with the default of a ${NAME:-default}.
+func (r *reader) named(s gap, name, whole string) string {
+	name, def, hasDef := strings.Cut(name, ":-")
+	if !hasDef {
+		name, def, hasDef = strings.Cut(name, ":=")
+	}
+	for _, p := range []string{"env:", "user_config.", "env.", "secret:", "secrets.", "secrets:", "vault:", "config:", "command:", "ENV:"} {
+		name = strings.TrimPrefix(name, p)
+	}
+	name = strings.TrimSpace(name)
+	switch {
+	case workspaceVariable(name):
+		r.note(schemas.NotePath, s.server, s.at, "%s: %s is the workspace here", s.where, whole)
+		return "."
+	case machineVariable(name):
+		r.note(schemas.NotePath, s.server, s.at, "%s: %s belongs to the author's machine; it is left as it is", s.where, whole)
+		return whole
+	case name == "":
+		return whole
+	}
+	id := inputID(name)
+	secret := secretName(name) || s.secret && len(whole) > 0
+	ref := r.vals.declare(id, secret)
+	if in := r.vals.input(id); hasDef && def != "" && in.Default == "" {
+		if sample(def, secret) {
+			return ref
+		}
+		if secret && !noSecret(def) || hasSecret(def) {
+			return r.vals.take(s.server, id, s.where, def)
+		}
+		in.Default = def
+	}
+	return ref
+}
+
+var (
+	embedded  = regexp.MustCompile(`<([A-Za-z_][\w .:-]{1,60})>|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
+	userInfo  = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
+	queryPart = regexp.MustCompile(`([?&;])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
+	jsonPair  = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
+	urlVar    = regexp.MustCompile(`\{([A-Za-z_]\w*)\}`)
+)
+
+// parts looks into a text: user info and query of URLs, members of inline JSON, sample words.
+func (r *reader) parts(s gap, text string) string {
+	text = r.userInfo(s, text)
+	text = replaceGroups(queryPart, text, func(g []string) string {
+		if isRef(g[3]) {
+			return g[0]
+		}
+		in := s
+		in.id, in.secret = upperSnake(g[2]), secretName(g[2]) || strings.EqualFold(g[2], "key") || strings.EqualFold(g[2], "code")
+		if sample(g[3], in.secret) || in.secret && !noSecret(g[3]) || knownSecret.MatchString(g[3]) {
+			in.arg, in.url = true, true
+			return g[1] + g[2] + "=" + r.whole(in, g[3])
+		}
+		return g[0]
+	})
+	text = replaceGroups(jsonPair, text, func(g []string) string {
+		in := s
+		in.id, in.secret = upperSnake(g[2]), secretName(g[2])
+		if isRef(g[3]) || !in.secret && !sample(g[3], false) && !knownSecret.MatchString(g[3]) || noSecret(g[3]) {
+			return g[0]
+		}
+		return g[1] + r.whole(in, g[3]) + g[4]
+	})
+	if s.url {
+		text = r.urlParts(s, text)
+	}
+	if r.stored || pathLike(text) || strings.Count(text, " ") > 6 || s.shell {
+		return text
+	}
+	return replaceGroups(embedded, text, func(g []string) string {
+		in := s
+		in.id, in.arg = "VALUE", true
+		name := g[1] + g[2] + g[3]
+		id := r.sampleID(in, name)
+		return r.vals.declare(id, secretName(name))
+	})
+}
+
+// whole replaces a part that is a sample or a secret as a whole.
+func (r *reader) whole(s gap, text string) string {
+	if sample(text, s.secret) {
+		return r.vals.declare(s.id, s.secret)
+	}
+	return r.vals.take(s.server, s.id, s.where, text)
+}
+
+func isRef(s string) bool { return strings.HasPrefix(s, "${") }
+
+// userInfo takes the password out of scheme://user:password@host.
+func (r *reader) userInfo(s gap, text string) string {
+	return replaceGroups(userInfo, text, func(g []string) string {
+		host := g[0][len(g[0])-1:]
+		id := map[string]string{"postgres": "PG_PASSWORD", "postgresql": "PG_PASSWORD"}[g[1]]
+		switch {
+		case id == "" && !strings.HasPrefix(g[1], "http"):
+			id = upperSnake(strings.SplitN(g[1], "+", 2)[0] + "_password")
+		case id == "":
+			id = upperSnake(s.server + "_password")
+		}
+		if !s.arg && !s.url && s.id != "" {
+			id = inputID(s.id + "_PASSWORD")
+		}
+		in := s
+		in.id, in.secret = id, true
+		switch {
+		case g[3] == "" && (randomLooking(g[2]) || knownSecret.MatchString(g[2])):
+			return g[1] + "://" + r.whole(in, g[2]) + "@" + host
+		case g[3] == "" || isRef(g[3]):
+			return g[0]
+		}
+		user := g[2]
+		if sample(user, false) {
+			user = r.vals.declare(inputID(strings.TrimSuffix(id, "PASSWORD")+"USER"), false)
+		}
+		return g[1] + "://" + user + ":" + r.whole(in, g[3]) + "@" + host
+	})
+}
+
+// urlParts asks for {name} in a URL's path and takes out a path segment that is a key.
+func (r *reader) urlParts(s gap, text string) string {
+	text = replaceGroups(urlVar, text, func(g []string) string {
+		if strings.Contains(text, "${input:"+g[1]+"}") || strings.Contains(text, "$"+g[0]) {
+			return g[0]
+		}
+		return r.vals.declare(inputID(g[1]), secretName(g[1]))
+	})
+	head, query, cut := strings.Cut(text, "?")
+	seg := strings.Split(head, "/")
+	for i := 3; i < len(seg); i++ {
+		if randomLooking(seg[i]) || knownSecret.FindString(seg[i]) == seg[i] && seg[i] != "" {
+			seg[i] = r.vals.take(s.server, upperSnake(s.server+"_URL_KEY"), s.where, seg[i])
+		}
+	}
+	if head = strings.Join(seg, "/"); cut {
+		head += "?" + query
+	}
+	return head
+}
+
+// replaceGroups is ReplaceAllStringFunc with the groups at hand.
+func replaceGroups(re *regexp.Regexp, text string, f func(groups []string) string) string {
+	var out strings.Builder
+	last := 0
+	for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
+		g := make([]string, len(m)/2)
+		for i := range g {
+			if m[2*i] >= 0 {
+				g[i] = text[m[2*i]:m[2*i+1]]
+			}
+		}
+		out.WriteString(text[last:m[0]] + f(g))
+		last = m[1]
+	}
+	return out.String() + text[last:]
+}
