@@ -1,0 +1,202 @@
+// Wires the page: the conversation, the column of servers, the audit panel.
+import { $, h, spans } from "./dom.js";
+import { drawReply, tick } from "./draw.js";
+import { drawBoard } from "./board.js";
+import { setupComposer } from "./composer.js";
+import * as net from "./net.js";
+
+const log = $("log"), scroll = $("scroll");
+const mine = new Set(); // tags of this page's requests that wait for a reply
+const seen = new Map(); // entry number → its text, to redraw only what changed
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+let servers = null;
+
+const newTag = () => Math.random().toString(36).slice(2, 12);
+
+async function perform(run) {
+  const tag = newTag();
+  mine.add(tag);
+  const { ok, entry } = await run(tag);
+  if (ok) draw(entry);
+  else { // refused before it became part of the conversation
+    mine.delete(tag);
+    append(entry, true);
+  }
+  mine.delete(tag);
+  return { ok, entry };
+}
+
+const send = (text) => { drawer(false); return perform((tag) => net.ask({ text, tag })); };
+const upload = (file) => {
+  if (file.size <= 1 << 20) return perform((tag) => net.upload(file, tag));
+  append({ kind: "reply", reply: { bad: true, code: "too_large", blocks: [{ text: `${file.name} is larger than 1 MiB; it was not sent` }] } }, true);
+};
+
+function on(entry) {
+  return {
+    save: net.save,
+    preview: net.preview,
+    act: async (choice, values) => {
+      const { ok, entry: answer } = await perform((tag) => net.ask({ tag, action: { id: entry.reply.id, choice, values } }));
+      return ok && !answer.reply?.bad && answer.reply?.replace === entry.reply.id;
+    },
+  };
+}
+
+// draw puts an entry in its place, or anew where it stands.
+function draw(entry) {
+  const text = JSON.stringify(entry);
+  const before = seen.get(entry.n);
+  if (before === text || before && entry.pending && !before.includes('"pending":true')) return; // the answer came by both ways
+  const fresh = !seen.has(entry.n);
+  seen.set(entry.n, text);
+  const asked = entry.tag && mine.has(entry.tag);
+  const old = log.querySelector(`[data-n="${entry.n}"]`);
+  const within = old?.contains(document.activeElement);
+  const li = item(entry);
+  const near = nearEnd();
+  if (old) old.replaceWith(li);
+  else log.insertBefore(li, [...log.children].find((c) => Number(c.dataset.n) > entry.n) ?? null);
+  tick(li);
+  scene();
+  if (asked && entry.reply) arrive(li, entry);
+  else if (within) (li.querySelector(".card-title") ?? scroll).focus({ preventScroll: true });
+  else if (near || entry.kind === "you" || asked) toEnd();
+  else if (fresh) $("newest").hidden = false;
+  if (fresh && document.hidden && entry.kind !== "you") document.title = `● ${document.title.replace(/^● /, "")}`;
+}
+
+// arrive shows a reply that this page asked for. Its heading gets the focus, never its first button; a form's first field
+// does. Somebody who types already is left alone.
+function arrive(li, entry) {
+  const target = li.querySelector(".form :is(input, select, textarea)") ?? li.querySelector(".card-title");
+  const typing = document.activeElement === $("say") && $("say").value !== "";
+  if (target && !entry.settled && !typing) target.focus({ preventScroll: true });
+  if (li.offsetHeight > scroll.clientHeight - 40) li.scrollIntoView({ block: "start", behavior: motion() });
+  else toEnd();
+}
+
+function append(entry, loud) {
+  const li = item(entry);
+  log.append(li);
+  scene();
+  if (loud) toEnd();
+}
+
+function item(entry) {
+  if (entry.kind === "you") return h("li", { class: "you", "data-n": entry.n }, h("span", { class: "vh" }, "You: "), h("span", { class: entry.text.startsWith("/") ? "said mono" : "said" }, entry.text));
+  const li = h("li", { class: `from-bot ${entry.kind}`, "data-n": entry.n });
+  if (entry.pending) li.append(pending(entry));
+  else li.append(drawReply(entry.reply, entry, on(entry)));
+  return li;
+}
+
+function pending(entry) {
+  const text = entry.progress?.at(-1) ?? "working …";
+  return h("div", { class: "pending" }, h("span", { class: "dot dot-starting", "aria-hidden": "true" }), h("span", { class: "pending-text" }, spans(text)),
+    h("button", { type: "button", class: "small", onclick: () => net.stop(entry.n) }, "Stop"));
+}
+
+function progress({ n, progress: list }) {
+  const li = log.querySelector(`[data-n="${n}"] .pending-text`);
+  li?.replaceChildren(...spans(list.at(-1)));
+}
+
+function history({ entries }) {
+  log.setAttribute("aria-busy", "true");
+  const keep = new Set(entries.map((e) => e.n));
+  for (const li of [...log.children]) if (!keep.has(Number(li.dataset.n))) { li.remove(); seen.delete(Number(li.dataset.n)); }
+  entries.forEach(draw);
+  log.setAttribute("aria-busy", "false");
+  loaded = true;
+  scene();
+  toEnd("instant");
+  refresh();
+}
+
+let loaded = false, greeted = false;
+// scene shows the newcomer what to do while there is neither a server nor a conversation.
+function scene() {
+  const empty = loaded && log.children.length === 0;
+  const newcomer = empty && servers !== null && servers.length === 0;
+  $("scene").hidden = $("welcome").hidden = !empty;
+  $("scene").classList.toggle("known", !newcomer);
+  $("scene-title").textContent = newcomer ? "Bring your MCP servers" : "What shall we do?";
+  document.body.classList.toggle("first", newcomer);
+  $("say").placeholder = newcomer ? 'Paste a config here, such as {"mcpServers": {"github": {"command": "npx", …}}}' : "Message, /mcp command, or paste a config";
+  if (!empty || greeted) return;
+  greeted = true;
+  net.welcome().then(({ ok, entry }) => { if (ok) $("welcome").replaceChildren(drawReply(entry.reply, entry, on(entry))); });
+}
+
+const nearEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 120;
+const motion = () => (calm.matches ? "instant" : "smooth");
+function toEnd(how) {
+  $("newest").hidden = true;
+  scroll.scrollTo({ top: scroll.scrollHeight, behavior: how ?? motion() });
+}
+
+let soon;
+function refresh() {
+  clearTimeout(soon);
+  soon = setTimeout(async () => {
+    try {
+      const board = await net.board();
+      servers = board.servers;
+      drawBoard(board, send);
+    } catch {
+      if (servers === null) $("board").replaceChildren(h("p", { class: "muted" }, "The servers could not be read. ", h("button", { type: "button", class: "small", onclick: refresh }, "Try again")));
+    }
+    scene();
+  }, 60);
+}
+
+function state(is) {
+  const words = {
+    lost: "The connection to bobbin is lost. Trying again …",
+    locked: "bobbin was started anew. Open the link that it printed.",
+  };
+  $("line").hidden = is === "open";
+  $("line").textContent = words[is] ?? "";
+}
+
+function drawer(show) {
+  const was = document.body.classList.contains("drawer");
+  if (was === show) return;
+  document.body.classList.toggle("drawer", show);
+  document.querySelector("main").inert = show;
+  $("open-servers").setAttribute("aria-expanded", String(show));
+  (show ? $("servers-title") : $("open-servers")).focus();
+}
+
+async function audit() {
+  if (!$("audit").open) $("audit").showModal();
+  $("audit-title").focus();
+  const { entry } = await net.ask({ text: "/mcp audit", aside: true });
+  $("audit-body").replaceChildren(drawReply(entry.reply, entry, on(entry)));
+}
+
+function setup() {
+  setupComposer({ send, upload });
+  $("thread").addEventListener("change", (e) => { location.href = `/t/${encodeURIComponent(e.target.value)}`; });
+  $("new").addEventListener("click", () => {
+    const id = [...crypto.getRandomValues(new Uint8Array(8))].map((b) => "abcdefghijkmnpqrstuvwxyz23456789"[b % 32]).join("");
+    location.href = `/t/web-${id}`;
+  });
+  $("open-servers").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
+  $("close-servers").addEventListener("click", () => drawer(false));
+  $("open-audit").addEventListener("click", audit);
+  $("audit-again").addEventListener("click", audit);
+  $("audit-close").addEventListener("click", () => $("audit").close());
+  $("newest").addEventListener("click", () => toEnd());
+  scroll.addEventListener("scroll", () => { if (nearEnd()) $("newest").hidden = true; }, { passive: true });
+  addEventListener("keydown", (e) => { if (e.key === "Escape" && document.body.classList.contains("drawer")) drawer(false); });
+  matchMedia("(min-width: 56.01rem)").addEventListener("change", (e) => { if (e.matches) drawer(false); });
+  document.addEventListener("command", () => drawer(false));
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) { document.title = document.title.replace(/^● /, ""); refresh(); } });
+  setInterval(() => tick(document), 1000);
+  net.listen({ history, entry: draw, progress, board: refresh, state });
+  $("say").focus();
+}
+
+setup();

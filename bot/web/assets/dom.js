@@ -1,0 +1,46 @@
+// Elements are made here and nowhere else, always with text as text: there is no innerHTML on this page.
+
+export function h(tag, props, ...children) {
+  const el = document.createElement(tag);
+  for (const [k, v] of Object.entries(props ?? {})) {
+    if (v === undefined || v === null || v === false) continue;
+    if (k.startsWith("on")) el.addEventListener(k.slice(2), v);
+    else if (k === "class") el.className = v;
+    else if (v === true) el.setAttribute(k, "");
+    else el.setAttribute(k, v);
+  }
+  el.append(...children.flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false));
+  return el;
+}
+
+export const $ = (id) => document.getElementById(id);
+
+let last = 0;
+export const unique = (prefix) => `${prefix}-${++last}`;
+
+// spans turns `code` into elements. A command among them can be pressed: it is put into the field, not sent.
+export function spans(text) {
+  return text.split(/(`[^`\n]+`)/).map((part) => {
+    if (part.length < 3 || part[0] !== "`" || part.at(-1) !== "`") return part;
+    const code = part.slice(1, -1);
+    if (!/^\/(mcp|chat) /.test(code)) return h("code", null, code);
+    return h("button", {
+      type: "button", class: "command", title: "Put this into the message field",
+      onclick: (e) => e.currentTarget.dispatchEvent(new CustomEvent("command", { bubbles: true, detail: code })),
+    }, code);
+  });
+}
+
+export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+
+export function bytes(n) {
+  if (n < 1024) return plural(n, "byte");
+  return n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`;
+}
+
+let saying;
+// announce tells a screen reader what changed by itself outside of the conversation.
+export function announce(text) {
+  clearTimeout(saying);
+  saying = setTimeout(() => { $("status").textContent = text; }, 100);
+}

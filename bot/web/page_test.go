@@ -1,0 +1,396 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"bobbin/bot"
+	"bobbin/schemas"
+)
+
+var (
+	shots      = flag.String("shots", "", "folder to write pictures of the page to")
+	screenshot = flag.String("screenshot", "", "file to write the picture of the README to")
+)
+
+const pasted = `{
+  "mcpServers": {
+    "github": {
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-github"],
+      "env": { "GITHUB_TOKEN": "ghp_0123456789abcdefghij" }
+    }
+  }
+}`
+
+func TestPage_NewcomerPastesAndConfirms(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 1280, 860, false)
+	b.until(`!document.querySelector("#scene").hidden && document.querySelector("#welcome").textContent.includes("No model")`)
+	b.until(`document.querySelector("#board").textContent.includes("No servers")`)
+	b.shot("newcomer-light")
+
+	b.paste(pasted)
+	b.until(`document.querySelector("#say-hint").textContent.includes("nothing runs before you confirm")`)
+	b.shot("newcomer-pasted")
+	b.key(kb.Enter)
+	b.until(`!!document.querySelector(".card .diff")`)
+	if got := s.last().Text; got != pasted {
+		t.Errorf("the bot got %q", got)
+	}
+	if got := b.text(`document.activeElement.className`); got != "card-title" {
+		t.Errorf("the focus is on %q, not on the heading", got)
+	}
+	if got := b.text(`document.body.innerText`); strings.Contains(got, "ghp_") {
+		t.Error("the page shows the pasted secret")
+	}
+	b.until(`document.querySelector(".expires").textContent === "expires in 10 min"`)
+	if got := b.text(`document.querySelector(".dl.add").textContent`); !strings.HasPrefix(got, "+added: ") {
+		t.Errorf("an added line reads %q", got)
+	}
+	b.shot("card-light")
+
+	for range 9 { // by keyboard alone: to Confirm
+		if b.text(`document.activeElement.textContent`) == "Confirm" {
+			break
+		}
+		b.key(kb.Tab)
+	}
+	b.shot("card-focus")
+	b.key(kb.Enter)
+	b.until(`document.querySelector(".settled")?.textContent.includes("You chose Confirm")`)
+	b.until(`document.querySelector("#log").textContent.includes("ready in 1.2 s")`)
+	b.until(`document.querySelector("#board .server-name")?.textContent === "github"`)
+	if n := b.text(`document.querySelectorAll("#log .choices button").length`); n != "0" {
+		t.Errorf("%s buttons are left on a used card", n)
+	}
+	b.shot("confirmed-light")
+
+	b.do(chromedp.Reload())
+	b.until(`document.querySelector("#log").textContent.includes("ready in 1.2 s") && document.querySelector(".settled").textContent.includes("You chose Confirm")`)
+}
+
+func TestPage_Form(t *testing.T) {
+	s := start(t)
+	s.servers, s.tools = crowd()
+	b := open(t, s, 1280, 900, false)
+	b.until(`document.querySelectorAll("#board .server").length === 8`)
+	b.click(`#board .server[data-key="local/github"]`)
+	b.until(`!!document.querySelector(".tool")`)
+	b.shot("servers-light")
+	b.click(`.tool[data-key="github.create_issue"]`)
+	b.until(`document.activeElement.name === "repo"`)
+	b.shot("form-light")
+	b.key(kb.Enter)
+	b.until(`document.querySelector("[aria-invalid]")?.name === "repo"`)
+	b.fill(`[name=repo]`, "acme/site")
+	b.fill(`[name=title]`, "Broken link")
+	b.fill(`[name=key]`, "hunter2")
+	b.fill(`[name=assignees]`, "x")
+	b.click(`.form [type=submit]`)
+	b.until(`document.activeElement.name === "assignees"`)
+	b.shot("form-wrong")
+	b.fill(`[name=assignees]`, kb.Backspace+"2")
+	b.click(`.form [type=submit]`)
+	b.until(`document.querySelector("#log").textContent.includes("created issue 42")`)
+	got, _ := json.Marshal(s.last().Action)
+	want, _ := json.Marshal(bot.Action{ID: "form-1", Values: map[string]string{"repo": "acme/site", "title": "Broken link", "key": "hunter2", "priority": "normal", "assignees": "2"}})
+	if string(got) != string(want) {
+		t.Errorf("the bot got %s, want %s", got, want)
+	}
+	if strings.Contains(b.text(`document.documentElement.outerHTML`), "hunter2") {
+		t.Error("the page kept a secret")
+	}
+	b.shot("result-light")
+}
+
+func TestPage_Files(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 1100, 800, false)
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.choose(file)
+	b.until(`document.querySelectorAll(".problem").length === 3`)
+	if f := s.last().File; f == nil || f.Name != "mcp.json" || string(f.Data) != `{"mcpServers":{}}` {
+		t.Fatalf("the bot got %+v", s.last())
+	}
+	b.shot("mistakes-light")
+	b.text(`(() => {
+		const d = new DataTransfer();
+		d.items.add(new File(["{}"], "dropped.json", { type: "application/json" }));
+		dispatchEvent(new DragEvent("dragenter", { dataTransfer: d }));
+	})()`)
+	b.until(`!document.querySelector("#drop").hidden`)
+	b.shot("drop-light")
+	b.text(`(() => {
+		const d = new DataTransfer();
+		d.items.add(new File(["{}"], "dropped.json", { type: "application/json" }));
+		dispatchEvent(new DragEvent("drop", { dataTransfer: d, cancelable: true }));
+	})()`)
+	b.until(`document.querySelectorAll(".problem").length === 6 && document.querySelector("#drop").hidden`)
+	if f := s.last().File; f == nil || f.Name != "dropped.json" {
+		t.Errorf("the bot got %+v", s.last())
+	}
+
+	dir := t.TempDir()
+	b.downloads(dir)
+	b.say("/mcp download")
+	b.until(`!!document.querySelector(".file button")`)
+	b.click(".file button")
+	b.until(`document.querySelector(".file [role=status]").textContent === "downloaded"`)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if data, err := os.ReadFile(filepath.Join(dir, "mcp.json")); err == nil && string(data) == `{"mcpServers":{}}` {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the file was not downloaded")
+		}
+	}
+}
+
+func TestPage_Narrow(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 360, 740, false)
+	b.shot("newcomer-360")
+	check := func(where string) {
+		t.Helper()
+		if got := b.text(`document.documentElement.scrollWidth + " " + [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && getComputedStyle(e).position !== "absolute" && !e.closest(".vh, pre")).map((e) => e.className || e.tagName).slice(0, 5)`); got != "360 " {
+			t.Errorf("%s is wider than the window: %s", where, got)
+		}
+	}
+	check("the newcomer's page")
+	b.say(pasted)
+	b.until(`!!document.querySelector(".card .diff")`)
+	check("a card")
+	b.shot("card-360")
+	b.text(`document.querySelector(".choices").scrollIntoView()`)
+	b.shot("card-360-end")
+	s.set(crowd())
+	b.say("/mcp list")
+	b.until(`!!document.querySelector("#log table")`)
+	check("a list")
+	b.shot("list-360")
+	b.say("/mcp call github.create_issue")
+	b.until(`!!document.querySelector("#log .form")`)
+	check("a form")
+	b.shot("form-360")
+	b.click("#open-servers")
+	b.until(`document.activeElement.id === "servers-title" && document.querySelectorAll("#board .server").length === 8`)
+	check("the servers")
+	b.shot("servers-360")
+	b.key(kb.Escape)
+	b.until(`document.activeElement.id === "open-servers" && !document.querySelector("main").inert`)
+	b.click("#open-audit")
+	b.until(`!!document.querySelector("#audit-body table")`)
+	check("the audit")
+	b.shot("audit-360")
+}
+
+func TestPage_Dark(t *testing.T) {
+	s := start(t)
+	s.servers, s.tools = crowd()
+	b := open(t, s, 1280, 860, true)
+	b.shot("start-dark")
+	b.say(pasted)
+	b.until(`!!document.querySelector(".card .diff")`)
+	b.shot("card-dark")
+	b.say("/mcp list")
+	b.until(`!!document.querySelector("#log table")`)
+	b.shot("list-dark")
+	b.say("/mcp call x")
+	b.until(`!!document.querySelector("#log .form")`)
+	b.shot("form-dark")
+	b.say("/mcp remove github")
+	b.until(`!!document.querySelector(".bad")`)
+	b.shot("refused-dark")
+	b.click("#open-audit")
+	b.until(`!!document.querySelector("#audit-body table")`)
+	b.shot("audit-dark")
+}
+
+// hostile is text that would be markup if it were not text, in every place that a reply has.
+const hostile = `<img src=x onerror="document.body.dataset.hacked=1">`
+
+func TestPage_TextStaysText(t *testing.T) {
+	s := start(t)
+	s.servers = []schemas.Status{{Name: hostile, Kind: schemas.Local, Owner: hostile, OwnerName: hostile, State: hostile, Why: hostile, Needs: []string{hostile}, RunsAs: hostile}}
+	s.tools = []schemas.Tool{{Server: hostile, Name: hostile, Description: hostile, Risk: hostile, Held: hostile}}
+	s.reply = func(context.Context, bot.Request) bot.Reply {
+		return bot.Reply{ID: hostile, Bad: true, Private: true, Code: hostile, Choices: []bot.Choice{{Key: hostile, Label: hostile, Style: hostile}},
+			Form: &bot.Form{Title: hostile, Submit: hostile, Fields: []bot.Field{{Name: hostile, Label: hostile, Hint: hostile, Default: hostile}, {Name: "b", Kind: "choice", Options: []string{hostile}}}},
+			Blocks: []bot.Block{{Text: hostile + "\n`" + hostile + "` `/mcp " + hostile + "`"}, {Facts: []bot.Fact{{Label: hostile, Value: hostile, Note: hostile}}}, {Diff: "+" + hostile + "\n-" + hostile},
+				{Code: hostile}, {Warning: hostile}, {Problems: []schemas.Problem{{File: hostile, Server: hostile, Text: hostile, Hint: hostile, Excerpt: hostile}}},
+				{Table: &bot.Table{Columns: []string{hostile}, Rows: []bot.Row{{Head: hostile}, {Head: hostile, Cells: []string{hostile}, State: hostile}}}},
+				{File: &schemas.File{Name: hostile, MIME: hostile, Data: []byte(hostile)}}}}
+	}
+	b := open(t, s, 1280, 860, false)
+	b.until(`document.querySelectorAll("#board .server").length === 1`)
+	b.click("#board .server")
+	b.say(hostile)
+	b.until(`!!document.querySelector("#log .card")`)
+	if n := b.text(`document.querySelectorAll("img, script:not([src])").length + " " + document.body.dataset.hacked`); n != "0 undefined" {
+		t.Errorf("markup came through: %s", n)
+	}
+	if n := b.text(`document.querySelector("#log").textContent.split("onerror").length`); n == "1" {
+		t.Error("the text is not shown at all")
+	}
+}
+
+func TestPage_NoticesAndExpiry(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 1100, 800, false)
+	c := card(time.Now().Add(3 * time.Second))
+	s.notify(t, bot.Notice{Thread: "web-default", Reply: c})
+	b.until(`/expires in [123] s/.test(document.querySelector(".expires")?.textContent)`)
+	if got := b.text(`document.activeElement.id`); got != "say" {
+		t.Errorf("a notice took the focus to %q", got)
+	}
+	b.until(`document.querySelector(".card").textContent.includes("has expired") && [...document.querySelectorAll(".choices button")].every((b) => b.disabled)`)
+	b.shot("expired-light")
+	s.notify(t, bot.Notice{Thread: "web-default", Reply: bot.Reply{Replace: "card-1", Blocks: []bot.Block{{Text: "@bob confirmed it in Discord"}}}})
+	b.until(`document.querySelector(".settled").textContent.includes("Settled, see below") && document.querySelector("#log").textContent.includes("@bob")`)
+}
+
+func TestPage_CompletesCommands(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 1100, 800, false)
+	b.paste("/mcp l")
+	b.until(`!document.querySelector("#lines").hidden`)
+	b.key(kb.Backspace)
+	b.until(`document.querySelectorAll("#lines li").length === 6`)
+	b.key(kb.ArrowDown)
+	b.key(kb.ArrowDown)
+	b.shot("commands-light")
+	b.key(kb.ArrowDown)
+	b.key(kb.Enter)
+	b.until(`document.querySelector("#say").value === "/mcp list"`)
+	b.key(kb.Enter)
+	b.until(`!!document.querySelector("#log table")`)
+	b.shot("list-light")
+	b.key("a")
+	b.key(kb.Enter, chromedp.ModifierShift)
+	b.until(`document.querySelector("#say").value === "a\n"`)
+}
+
+// audit of what a reader of screens needs, and of the colours as they are computed.
+const accessibility = `(() => {
+	const wrong = [];
+	const name = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.textContent).join("")) || e.textContent || "").trim();
+	for (const e of document.querySelectorAll("button, input, select, textarea, a[href]")) if (!name(e)) wrong.push("no name: " + e.outerHTML.slice(0, 120));
+	for (const e of document.querySelectorAll("[aria-controls], [aria-labelledby], [aria-describedby]"))
+		for (const a of ["aria-controls", "aria-labelledby", "aria-describedby"])
+			for (const id of (e.getAttribute(a) || "").split(" ").filter(Boolean)) if (!document.getElementById(id)) wrong.push(a + " points to nothing: " + id);
+	const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+	for (const id of new Set(ids.filter((x, i) => ids.indexOf(x) !== i))) wrong.push("id twice: " + id);
+	for (const e of document.querySelectorAll("img:not([alt]), svg:not([aria-hidden])")) wrong.push("no alt: " + e.outerHTML.slice(0, 80));
+	const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+	const rgba = (c) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+	const lum = (c) => c.slice(0, 3).map((v) => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
+	const ratio = (a, b) => { const [x, y] = [lum(a), lum(b)].sort((p, q) => q - p); return (x + .05) / (y + .05); };
+	const behind = (e) => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] > 250) return c; } return [255, 255, 255]; };
+	let least = 99, where = "";
+	for (const e of document.querySelectorAll("body *")) {
+		const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+		if (!own || !e.checkVisibility() || e.closest(".vh, .skip, :disabled, option, noscript")) continue;
+		const r = ratio(rgba(getComputedStyle(e).color), behind(e));
+		if (r < least) { least = r; where = e.className + " " + e.textContent.slice(0, 40); }
+		if (r < 4.5) wrong.push("contrast " + r.toFixed(2) + ": " + e.tagName + "." + e.className + " " + e.textContent.slice(0, 40));
+	}
+	for (const e of document.querySelectorAll("input, textarea, select, .choices button, .dot")) {
+		const c = rgba(getComputedStyle(e).borderTopColor);
+		if (e.checkVisibility() && c[3] > 250 && !e.closest(".switch, :disabled") && getComputedStyle(e).borderTopStyle !== "none" && getComputedStyle(e).borderTopWidth !== "0px") {
+			const r = ratio(c, behind(e.parentElement));
+			if (r < 3) wrong.push("edge " + r.toFixed(2) + ": " + e.className + e.tagName);
+		}
+	}
+	return JSON.stringify({ wrong, least: least.toFixed(2) + " " + where });
+})()`
+
+func TestPage_Accessible(t *testing.T) {
+	for _, dark := range []bool{false, true} {
+		t.Run(fmt.Sprintf("dark=%v", dark), func(t *testing.T) {
+			s := start(t)
+			b := open(t, s, 1280, 900, dark)
+			look := func(where string) {
+				t.Helper()
+				var out struct {
+					Wrong []string
+					Least string
+				}
+				if err := json.Unmarshal([]byte(b.text(accessibility)), &out); err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range out.Wrong {
+					t.Errorf("%s: %s", where, w)
+				}
+				t.Logf("%s: least contrast %s", where, out.Least)
+			}
+			look("newcomer")
+			s.set(crowd())
+			b.until(`document.querySelectorAll("#board .server").length === 8`)
+			for i := range 3 {
+				b.text(fmt.Sprintf(`document.querySelectorAll("#board .server")[%d].click()`, i))
+			}
+			for _, line := range []string{pasted, "/mcp list", "/mcp call x", "/mcp remove x", "/mcp download"} {
+				b.say(line)
+			}
+			b.until(`!!document.querySelector(".file")`)
+			b.choose(writeTemp(t))
+			b.until(`!!document.querySelector(".problem")`)
+			look("conversation")
+			b.click("#open-audit")
+			b.until(`!!document.querySelector("#audit-body table")`)
+			look("audit")
+		})
+	}
+}
+
+func writeTemp(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestPage_SaysWhenBobbinIsGone(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 900, 700, false)
+	b.mu.Lock()
+	b.quiet = true // the browser logs that it cannot connect
+	b.mu.Unlock()
+	s.stop()
+	b.until(`!document.querySelector("#line").hidden && document.querySelector("#line").textContent.includes("lost")`)
+	b.say("hello")
+	b.until(`document.querySelector("#log").textContent.includes("cannot be reached")`)
+	b.shot("lost-light")
+}
+
+// TestScreenshot writes the picture of the README: go test ./bot/web -run Screenshot -screenshot ../../docs/page.png
+func TestScreenshot(t *testing.T) {
+	if *screenshot == "" {
+		t.Skip("no -screenshot file given")
+	}
+	s := start(t)
+	s.servers, s.tools = crowd()
+	s.servers = s.servers[1:4]
+	s.servers = append(s.servers, schemas.Status{Name: "search", Kind: schemas.Admin, State: schemas.Ready, Tools: 3, Tokens: 600})
+	b := open(t, s, 1280, 860, false)
+	b.do(chromedp.EmulateViewport(1280, 860, chromedp.EmulateScale(2)))
+	b.say(pasted)
+	b.until(`!!document.querySelector(".card .diff")`)
+	b.picture(*screenshot)
+}
