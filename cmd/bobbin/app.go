@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"bobbin/audit"
 	"bobbin/bot"
@@ -24,9 +26,16 @@ type app struct {
 	log      *slog.Logger
 	store    *mcpstore.Store
 	journal  *audit.Log
-	launcher *sandbox.Process
+	launcher launcher
 	registry *registry.Registry
 	bot      *bot.Bot
+}
+
+// launcher starts local servers, says where they run, and ends them.
+type launcher interface {
+	Launch(context.Context, schemas.Launch) (io.ReadWriteCloser, error)
+	Place() schemas.Place
+	Close() error
 }
 
 // newApp opens the data folder and wires the rooms; nothing runs yet.
@@ -58,18 +67,20 @@ func (m *Main) newApp(log *slog.Logger) (*app, error) {
 	late := &gate{}
 	a.registry, err = registry.New(registry.Options{
 		Wishes: a.store, Launcher: a.launcher, Secrets: secrets, Journal: a.journal, Gate: late,
-		Cache: folder["cache"], HTTP: guarded(), Log: log,
+		Cache: folder["cache"], HTTP: guarded(), Version: version, Log: log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.bot, err = bot.New(bot.Options{
-		Store: a.store, Registry: a.registry, Secrets: secrets, Journal: a.journal,
+	a.bot = bot.New(bot.Options{
+		Config: a.store, Past: a.store, Rules: a.store,
+		Tools: a.registry, Live: a.registry, Held: a.registry, Resources: a.registry, Prompts: a.registry,
+		Secrets: secrets, Forget: secrets, Journal: a.journal,
 		Import: mcpstore.Import, Place: func(schemas.Door) schemas.Place { return a.launcher.Place() },
 		Model: m.Model, Version: version, Log: log,
 	})
 	late.bot = a.bot
-	return a, err
+	return a, nil
 }
 
 // gate lets the registry ask through the bot, which is made after it.
@@ -79,9 +90,10 @@ func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
 	return g.bot.Ask(ctx, a)
 }
 
-// guarded gives the client for a connector: one for the operator's own loopback servers, one for all others.
+// guarded gives the client for connectors. The person at this machine may reach servers on its loopback; every call brings its
+// own deadline, so that a tool may work longer than a header usually takes.
 func guarded() func(schemas.Server) *http.Client {
-	c := safehttp.New(safehttp.Options{AllowLoopback: true})
+	c := safehttp.New(safehttp.Options{AllowLoopback: true, HeaderTimeout: 10 * time.Minute})
 	return func(schemas.Server) *http.Client { return c }
 }
 
@@ -116,7 +128,7 @@ func (a *app) run(ctx context.Context, door func(context.Context) error) error {
 }
 
 // launcher picks where local servers run.
-func (m *Main) launcher(work *durable.Dir, log *slog.Logger) (*sandbox.Process, error) {
+func (m *Main) launcher(work *durable.Dir, log *slog.Logger) (launcher, error) {
 	switch m.Sandbox {
 	case "auto", "process":
 		return sandbox.NewProcess(sandbox.Options{Work: work, Log: log})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"bobbin/bot/web"
 	"bobbin/schemas"
@@ -57,26 +58,28 @@ func (m *Main) serve(ctx context.Context, listen, user string) error {
 	})
 }
 
-// serveHTTP serves until ctx ends, then gives open requests five seconds.
+// serveHTTP serves the door until ctx ends, then gives open requests five seconds.
 func serveHTTP(ctx context.Context, door *web.Door, l net.Listener) error {
 	srv := door.Server()
+	g, ctx := errgroup.WithContext(ctx)
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := srv.Shutdown(grace); err != nil {
-		_ = srv.Close()
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	g.Go(func() error { return door.Run(ctx) })
+	g.Go(func() error {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(grace); err != nil {
+			return srv.Close()
+		}
+		return nil
+	})
+	return g.Wait()
 }
 
 // loopback listens on an address of this machine only.
