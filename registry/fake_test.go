@@ -2,8 +2,6 @@ package registry_test
 
 import (
 	"bufio"
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,7 +115,7 @@ func (s *speaker) serve(r io.Reader) {
 		case "initialize":
 			time.Sleep(s.Slow)
 			if s.Refuse != "" {
-				s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%q}}`, m.ID, s.Refuse)
+				s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s}}`, m.ID, quote(s.Refuse))
 				continue
 			}
 			s.send(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}%s},"serverInfo":{"name":"fake","version":"1"}}}`, m.ID, s.Abilities)
@@ -536,6 +534,3 @@ func describe(err error) string {
 	}
 	return err.Error()
 }
-
-var _ = cmp.Or[string]
-var _ = bytes.Equal

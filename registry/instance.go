@@ -169,15 +169,19 @@ func (i *instance) open() (*toolset, error) {
 		}
 		i.after = nil
 	}
-	ctx, cancel := context.WithTimeoutCause(i.life, i.t.r.opt.ConnectTimeout, errSilent)
-	defer cancel()
+	limit := i.t.r.opt.ConnectTimeout
 	opt := session.Options{
-		Name: "bobbin", Version: i.t.r.opt.Version, Era: i.era,
-		ConnectTimeout: i.t.r.opt.ConnectTimeout, OnNotify: i.notified,
+		Name: "bobbin", Version: i.t.r.opt.Version, Era: i.era, OnNotify: i.notified,
+		ConnectTimeout: 2 * limit, // the context below ends first and has a cause of its own
 	}
-	if err := i.reach(ctx, &opt); err != nil {
+	starting, started := context.WithTimeout(i.life, limit)
+	err := i.reach(starting, &opt)
+	started()
+	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeoutCause(i.life, limit, errSilent)
+	defer cancel()
 	sess, err := session.Open(ctx, opt)
 	if err != nil {
 		return nil, silence(ctx, err)

@@ -200,7 +200,7 @@ func (t *thread) due() {
 			s.retry = time.Time{}
 			t.launch(s, nil)
 		}
-		busy = busy || s.inst != nil || s.next != nil || !s.retry.IsZero()
+		busy = busy || s.inst != nil || s.next != nil || s.fault != "" // a breaker must not be forgotten
 	}
 	idle := time.Since(time.Unix(0, t.used.Load()))
 	if !busy && idle >= threadIdle && len(t.mail) == 0 && len(t.unsaved) == 0 {
@@ -302,8 +302,7 @@ func (s *slot) adopt(w want, settle time.Duration) {
 			s.pins = maps.Clone(w.Pins)
 		}
 		if s.pins == nil && s.inst != nil {
-			s.settle = time.Now().Add(settle)
-			s.pin()
+			s.firstPins(settle)
 		}
 	}
 	s.entry = w.Entry
@@ -425,7 +424,7 @@ func (e readyEvent) handle(t *thread) {
 		s.pins = maps.Clone(s.entry.Pins)
 	}
 	if s.pins == nil {
-		s.settle = time.Now().Add(t.r.opt.Settle)
+		s.firstPins(t.r.opt.Settle)
 	}
 	t.learn(s)
 	if old != nil {
@@ -442,20 +441,22 @@ func (e listEvent) handle(t *thread) {
 
 // learn pins what may be pinned without asking and notes the rest for the snapshot.
 func (t *thread) learn(s *slot) {
-	s.pin()
+	if time.Now().Before(s.settle) {
+		s.pin()
+	}
 	s.remember()
 	t.unsaved[s.entry.Name] = true
 	t.changed = true
 }
 
-// pin takes in tools that have no pin yet, during the settling time.
+// firstPins takes the first complete list after an approval as approved, and what appears within the settling time.
+func (s *slot) firstPins(settle time.Duration) {
+	s.pins, s.settle = map[string]string{}, time.Now().Add(settle)
+	s.pin()
+}
+
+// pin takes in the tools that have no pin yet.
 func (s *slot) pin() {
-	if !time.Now().Before(s.settle) {
-		return
-	}
-	if s.pins == nil {
-		s.pins = map[string]string{}
-	}
 	for _, tool := range s.tools.list {
 		if _, ok := s.pins[tool.Name]; !ok {
 			s.pins[tool.Name] = tool.Pin

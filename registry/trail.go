@@ -167,7 +167,8 @@ func members(object []byte, fn func(key, value []byte) bool) bool {
 			depth--
 		case ':':
 			if depth == 0 && key == nil {
-				key, start = bytes.Trim(bytes.TrimSpace(b[start:i]), `"`), i+1
+				key, start = bytes.TrimSpace(b[start:i]), i+1
+				key = unquoted(key)
 			}
 		case ',':
 			if depth == 0 && !end(i) {
@@ -199,4 +200,11 @@ func saysError(raw []byte) bool {
 		return true
 	})
 	return says
+}
+
+func unquoted(b []byte) []byte {
+	if len(b) < 2 {
+		return []byte{}
+	}
+	return b[1 : len(b)-1]
 }

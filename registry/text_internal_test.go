@@ -1,0 +1,249 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"bobbin/schemas"
+
+	"pgregory.net/rapid"
+)
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                       "plain",
+		"größe 日本 👍":                  "größe 日本 👍",
+		"a\x1b[31mred\x1b[0m b":       "ared b",
+		"\x1b]8;;http://x\x07link":    "link",
+		"\x1b]8;;http://x\x1b\\link":  "link",
+		"\u202eevil\u2066x\u2069":     "evilx",
+		"a\u200bb\u200d\ufeffc\u00ad": "abc",
+		"hi\U000e0041\U000e0042":      "hi",
+		"a\x00b\x07c\x7f\u0085":       "abc",
+		"line\nnext\tcol\r\n":         "line\nnext\tcol\n",
+		"sep\u2028x\u2029y":           "sep x y",
+		"vs\ufe01\U000e0100":          "vs",
+		"bad\xffutf":                  "bad\ufffdutf",
+		"\x1b":                        "",
+		"\x9b31mred":                  "\ufffd31mred",
+		"\u009b31mred":                "red",
+	} {
+		if got := clean(in, false); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := clean("a\nb", true); got != "a b" {
+		t.Errorf("one line: %q", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.String().Draw(t, "text")
+		out := clean(in, true)
+		if !utf8.ValidString(out) || clean(out, true) != out || strings.ContainsAny(out, "\x1b\u202e\u200b\n\r") {
+			t.Fatalf("clean(%q) = %q", in, out)
+		}
+	})
+}
+
+func TestShort(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		limit int
+		want  string
+	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"äöü", 3, "äöü"}, {"äöüß", 3, "äö…"}} {
+		if got := short(c.in, c.limit); got != c.want {
+			t.Errorf("short(%q, %d) = %q, want %q", c.in, c.limit, got, c.want)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{time.Minute: "1 min", 30 * time.Second: "30 s", 1500 * time.Millisecond: "1.5 s", 310 * time.Millisecond: "310 ms"} {
+		if got := words(d); got != want {
+			t.Errorf("words(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestRisk(t *testing.T) {
+	yes, no := true, false
+	for name, want := range map[string]string{
+		"run_command": riskShell, "execute_command": riskShell, "exec": riskShell, "bash": riskShell, "runShell": riskShell, "eval": riskShell,
+		"terminal-open": riskShell, "start_process": riskShell, "run_python": riskShell, "executeCode": riskShell, "RunCommand": riskShell, "HTTPShell": riskShell,
+		"write_file": riskFiles, "edit-file": riskFiles, "move_file": riskFiles, "createDirectory": riskFiles, "upload_file": riskFiles, "read_file": riskFiles, "mkdir": riskFiles,
+		"delete_repo": riskDestructive, "drop_table": riskDestructive, "purgeCache": riskDestructive, "kill": riskDestructive, "format_disk": riskDestructive,
+		"executive_summary": "", "list_commands": "", "get_issue": "", "create_issue": "", "profile": "", "processes_overview": "", "undeleted": "", "search_files": "", "commander": "",
+		"shellfish_info": "", "update_status": "", "process_payment": "",
+	} {
+		if got := risk(name, hints{}); got != want {
+			t.Errorf("risk(%s) = %q, want %q", name, got, want)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		h    hints
+		want string
+	}{
+		{"read_file", hints{ReadOnly: true}, ""},
+		{"get_command_help", hints{ReadOnly: true}, ""},
+		{"get_command_help", hints{}, riskShell},
+		{"run_command", hints{ReadOnly: true}, riskShell},
+		{"delete_repo", hints{ReadOnly: true, Destructive: &no}, riskDestructive},
+		{"archive", hints{Destructive: &yes}, riskDestructive},
+		{"archive", hints{Destructive: &no}, ""},
+		{"write_file", hints{ReadOnly: true, Destructive: &no}, riskFiles},
+	} {
+		if got := risk(c.name, c.h); got != c.want {
+			t.Errorf("risk(%s, %+v) = %q, want %q", c.name, c.h, got, c.want)
+		}
+	}
+}
+
+func TestSpeaksAgainst(t *testing.T) {
+	for name, want := range map[string]bool{
+		"get_issue": false, "echo": false, "delete_issue": true, "list_posts": false, "get_post": false, "get_or_create": true, "createIssue": true, "search_and_replace": true, "run_query": true, "weather": false,
+	} {
+		if got := speaksAgainst(name); got != want {
+			t.Errorf("speaksAgainst(%s) = %v", name, got)
+		}
+	}
+}
+
+func TestModelNames(t *testing.T) {
+	form := regexp.MustCompile(`\A[A-Za-z0-9_-]{1,64}\z`)
+	name := func(tools ...*schemas.Tool) []string {
+		modelNames(tools)
+		var names []string
+		seen := map[string]bool{}
+		for _, tl := range tools {
+			if !form.MatchString(tl.Model) || seen[strings.ToLower(tl.Model)] {
+				t.Errorf("%s.%s is called %q", tl.Server, tl.Name, tl.Model)
+			}
+			seen[strings.ToLower(tl.Model)] = true
+			names = append(names, tl.Model)
+		}
+		return names
+	}
+	tool := func(s, n string) *schemas.Tool { return &schemas.Tool{Server: s, Name: n} }
+	if got := name(tool("git.hub", "create_issue")); got[0] != "ext_git-hub_create_issue" {
+		t.Error(got)
+	}
+	a := name(tool("a_b", "c"), tool("a", "b_c"), tool("x", "y"))
+	b := name(tool("x", "y"), tool("a", "b_c"), tool("a_b", "c"))
+	if a[0] != b[2] || a[1] != b[1] || a[2] != "ext_x_y" {
+		t.Errorf("order matters: %v, %v", a, b)
+	}
+	name(tool("s", "Search"), tool("s", "search"), tool("s", "se.arch"), tool("s", "se_arch"), tool("s", "größe"), tool("s", "grösse"))
+	long := strings.Repeat("x", 100)
+	name(tool("s", long), tool("s", long+"y"))
+	// A server may choose names that look like somebody else's suffix.
+	forged := name(tool("a_b", "c"), tool("a", "b_c"))[0]
+	name(tool("a_b", "c"), tool("a", "b_c"), tool("a", strings.TrimPrefix(forged, "ext_a_")))
+}
+
+func TestCheck_AllMistakesAtOnce(t *testing.T) {
+	d, _, reason := define("s", json.RawMessage(`{"name":"t","inputSchema":{"type":"object","required":["repo","title"],"additionalProperties":false,
+		"properties":{"repo":{"type":"string","pattern":"^(?!x).*$"},"title":{"type":"string"},"n":{"type":"integer","maximum":5},"tags":{"type":"array","items":{"type":"string"}}}}}`))
+	if reason != "" {
+		t.Fatal(reason)
+	}
+	args, _ := decode([]byte(`{"n":7,"tags":["a",1],"titel":"x"}`))
+	got := fmt.Sprint(d.check(args))
+	for _, part := range []string{`"repo" is missing`, `"title" is missing`, `unknown argument "titel"`, `did you mean "title"?`, "must be <= 5", "must be string, not number"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %q in\n%s", part, got)
+		}
+	}
+	if ps := d.check(map[string]any{"repo": "x", "title": "y"}); len(ps) != 0 {
+		t.Errorf("good arguments: %v", ps)
+	}
+}
+
+func TestDefine_Refusals(t *testing.T) {
+	deep := strings.Repeat(`{"properties":{"a":`, 40) + `{}` + strings.Repeat(`}}`, 40)
+	for schema, part := range map[string]string{
+		`{"$ref":"https://evil.example/x"}`:                                  "another document",
+		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`: "another document",
+		`[]`:                                   "not a JSON object",
+		`{"type":"string"}`:                    "does not describe an object",
+		`{"type":7}`:                           "does not describe an object",
+		`{"type":"object","properties":7}`:     "not a valid JSON Schema",
+		`{"$schema":"https://evil.example/s"}`: "another document",
+		`{"type":"object","properties":{"a\u200b":{}}}`: "invisible",
+		deep: "nested",
+		`{"type":"object","description":"` + strings.Repeat("x", maxSchema) + `"}`: "larger than",
+	} {
+		_, name, reason := define("s", json.RawMessage(`{"name":"t","inputSchema":`+schema+`}`))
+		if name != "t" || !strings.Contains(reason, part) {
+			t.Errorf("%.60s: %q, want %q", schema, reason, part)
+		}
+	}
+	for _, raw := range []string{`{"name":""}`, `{"name":"a\u200b"}`, `{"name":"` + strings.Repeat("x", 200) + `"}`, `7`, `{"name":{}}`, `{"name":" a"}`} {
+		if _, _, reason := define("s", json.RawMessage(raw)); reason == "" {
+			t.Errorf("%.40s was taken", raw)
+		}
+	}
+	for _, schema := range []string{`{"type":"object","$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}},"properties":{"n":{"$ref":"#/$defs/n"}}}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}`, `{"type":"object","properties":{"e":{"type":"string","pattern":"(a+)+$"}}}`} {
+		if _, _, reason := define("s", json.RawMessage(`{"name":"t","inputSchema":`+schema+`}`)); reason != "" {
+			t.Errorf("%.60s: %s", schema, reason)
+		}
+	}
+}
+
+func TestMembers(t *testing.T) {
+	var got []string
+	members([]byte(` {"a": 1 , "b":{"c":[1,"}"]},"d":"x\"y, :","e":[] } `), func(k, v []byte) bool {
+		got = append(got, string(k)+"="+string(v))
+		return true
+	})
+	if want := `a=1|b={"c":[1,"}"]}|d="x\"y, :"|e=[]`; strings.Join(got, "|") != want {
+		t.Errorf("%v", got)
+	}
+	if k := repeated([]byte(`{"a":1,"b":{"a":2},"a":3}`)); k != "a" {
+		t.Errorf("repeated: %q", k)
+	}
+	if got := digestArgs([]byte(`{"repo":"acme/site","ghp_secret value":1,"n":3}`)); got != "repo 11, ? 1, n 1" {
+		t.Errorf("digest: %q", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "object")
+		raw, _ := json.Marshal(m)
+		n := 0
+		members(raw, func(k, v []byte) bool {
+			n++
+			var s string
+			if json.Unmarshal(v, &s) != nil {
+				t.Fatalf("value %s of %s", v, raw)
+			}
+			return true
+		})
+		if n != len(m) {
+			t.Fatalf("%d members of %s", n, raw)
+		}
+		digestArgs(rapid.SliceOf(rapid.Byte()).Draw(t, "noise"))
+	})
+}
+
+func TestSaysError(t *testing.T) {
+	for raw, want := range map[string]bool{
+		`{"content":[]}`: false, `{"isError":true}`: true, `{"content":[],"isError" : true }`: true, `{"isError":false}`: false,
+		`{"content":[{"type":"text","text":"\"isError\":true"}]}`: false, `{"structuredContent":{"isError":true}}`: false,
+		`{"structuredContent":{"isError":true},"isError":false}`: false,
+	} {
+		if got := saysError([]byte(raw)); got != want {
+			t.Errorf("saysError(%s) = %v", raw, got)
+		}
+	}
+}
+
+func TestSubstitute(t *testing.T) {
+	values := map[string]schemas.Secret{"A": schemas.NewSecret("${input:B}$1"), "B": schemas.NewSecret("secret")}
+	if got := substitute("x ${input:A} ${input:C} ${input:B}", values); got != "x ${input:B}$1 ${input:C} secret" {
+		t.Error(got)
+	}
+}
