@@ -196,6 +196,7 @@ type Config struct {
 	Inputs   []Input
 	Policy   Policy
 	Problems Problems // a file cannot be read: Entries and Policy are the last good ones
+	Remote   []Draft  // url entries of mcp.json: never loaded, shown as "not enabled: connect it"
 }
 
 // Find gives the entry with that name, exactly; shadowed ones are passed over.
