@@ -114,10 +114,7 @@ func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *sche
 	}
 	in := b.opt.Import("", data, name)
 	if len(in.Problems) > 0 {
-		for i := range in.Problems { // the places are those of a text that the person never saw
-			in.Problems[i].Line, in.Problems[i].Col, in.Problems[i].Excerpt = 0, 0, ""
-		}
-		return mistakes("the form", in.Problems, ""), nil
+		return mistakes("the form", placeless(in.Problems), ""), nil
 	}
 	source := "add"
 	if was != nil {

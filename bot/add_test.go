@@ -39,7 +39,7 @@ func TestAddJSON_CardThenReady(t *testing.T) {
 	if w.vault[key].Reveal() != canary {
 		t.Error("the secret is not in the vault")
 	}
-	if es := w.events(); !slices.Equal(es, []schemas.Event{schemas.EventAsked, schemas.EventApprove, schemas.EventCommit}) {
+	if es := w.events(); !slices.Equal(es, []schemas.Event{schemas.EventAsked, schemas.EventApprove, schemas.EventSecret, schemas.EventCommit}) {
 		t.Errorf("audit %v", es)
 	}
 	wantCode(t, w.press(alice(), card, "Confirm"), schemas.CodeExpired)

@@ -20,6 +20,8 @@ type openAsk struct {
 // Several may wait at once. Hour and always are stored before it returns. Without a door that reaches the member it answers
 // CodeAsk at once, at the end of ctx CodeExpired; in both cases the call must not run.
 func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
+	defer cancel()
 	a := &openAsk{answer: make(chan schemas.Answer, 1)}
 	name := ask.Tool.Full()
 	a.notice = Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: b.askCard(ask, a)}
@@ -42,6 +44,8 @@ func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) 
 		return answer, nil
 	default:
 	}
+	b.publish(Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: Reply{Private: true, Replace: a.notice.Reply.ID,
+		Blocks: []Block{{Text: "nobody answered whether " + clean(name) + " may run, so it did not"}}}}, "")
 	return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeExpired, Text: "nobody answered whether " + name + " may run, so it did not",
 		Hint: "ask for it again", Err: ctx.Err()}
 }

@@ -20,6 +20,7 @@ type card struct {
 	role    schemas.Role // the least role that may still answer
 	expires time.Time
 	may     func(schemas.Caller) error
+	keys    []string // the choices there are; nil for a form
 	look    []string
 	act     func(context.Context, turn, Action) (Reply, error)
 }
@@ -80,6 +81,9 @@ func (b *Bot) deal(c *card, r Reply) Reply {
 	now := b.opt.Now()
 	r.ID, c.expires = hex.EncodeToString(nonce[:]), now.Add(b.opt.CardTTL)
 	r.Expires = c.expires
+	for _, ch := range r.Choices {
+		c.keys = append(c.keys, ch.Key)
+	}
 	b.cards.put(r.ID, c, now)
 	return r
 }
@@ -95,6 +99,16 @@ func (b *Bot) press(ctx context.Context, t turn, a Action) (Reply, error) {
 	}
 	if err := c.may(t.caller); err != nil {
 		return Reply{}, err
+	}
+	if c.keys != nil && !slices.Contains(c.keys, a.Choice) {
+		return Reply{}, invalid("that is no choice of this card", "answer with a number or a label")
+	}
+	total := 0
+	for _, v := range a.Values {
+		total += len(v)
+	}
+	if total > maxText {
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that is " + size(total) + "; at most " + size(maxText)}
 	}
 	if slices.Contains(c.look, a.Choice) {
 		return c.act(ctx, t, a)

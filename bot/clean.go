@@ -2,7 +2,6 @@ package bot
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -89,11 +88,16 @@ func hidden(r rune) bool {
 }
 
 // bare is a word that needs no quotes in a shown or typed command line.
-func bare(s string) bool { return regexp.MustCompile(`\A[A-Za-z0-9_@%+=:,./{}$~^-]+\z`).MatchString(s) }
+func bare(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool {
+		letter := r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r))
+		return !letter && !strings.ContainsRune("_@%+=:,./{}$~^-", r)
+	}) < 0
+}
 
 // shown writes one argument as a shell would take it, with everything invisible in it made visible.
 func shown(arg string) string {
-	if strings.IndexFunc(arg, func(r rune) bool { return hidden(r) || r == '`' }) < 0 {
+	if utf8.ValidString(arg) && strings.IndexFunc(arg, func(r rune) bool { return hidden(r) || r == '`' }) < 0 {
 		return quote(arg)
 	}
 	return strings.ReplaceAll(escape(strconv.Quote(arg), func(rune) bool { return false }), "`", `\x60`)

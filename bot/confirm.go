@@ -37,7 +37,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 		return Reply{}, err
 	}
 	if p.Empty() {
-		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: summary(p)})
+		b.sealed(ctx, t, p)
 		var names []string
 		for _, f := range found(p) {
 			if !slices.Contains(names, f.Server) {
@@ -54,9 +54,17 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 		}
 		return Reply{}, err
 	}
+	b.sealed(ctx, t, p)
 	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
 	b.Changed(p.Thread)
 	return b.settle(ctx, t, p)
+}
+
+// sealed writes down which values went into the vault.
+func (b *Bot) sealed(ctx context.Context, t turn, p schemas.Proposal) {
+	for _, f := range found(p) {
+		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: f.Server, Detail: "set " + f.Input})
+	}
 }
 
 // again shows a change anew after the config changed under it. It stays the wish of the one who asked first.

@@ -35,21 +35,23 @@ func (b *Bot) remoteOnly(t turn, p schemas.Proposal) Reply {
 		if a.Choice == "leave" {
 			return Reply{Blocks: []Block{{Text: "left as it was; nothing was added"}}}, nil
 		}
-		return b.connectDraft(t, p.Remote, a.Choice)
+		return b.connectDraft(t, p, a.Choice)
 	}
 	return b.deal(c, r)
 }
 
 // connectDraft goes on with an address that an upload named. Header values found in the text go along in memory.
-func (b *Bot) connectDraft(t turn, drafts []schemas.Draft, choice string) (Reply, error) {
+func (b *Bot) connectDraft(t turn, p schemas.Proposal, choice string) (Reply, error) {
 	i, err := strconv.Atoi(strings.TrimPrefix(choice, "connect:"))
-	if err != nil || i < 0 || i >= len(drafts) {
+	if err != nil || i < 0 || i >= len(p.Remote) {
 		return Reply{}, gone()
 	}
-	if _, err := checkURL(drafts[i].Server.URL, t.caller.Operator); err != nil {
+	d := p.Remote[i]
+	if _, err := checkURL(d.Server.URL, t.caller.Operator); err != nil {
 		return Reply{}, err
 	}
-	return b.firstYes(t, drafts[i], nil), nil
+	used := d.Server.Inputs()
+	return b.firstYes(t, d, slices.DeleteFunc(slices.Clone(p.Edit.Inputs), func(in schemas.Input) bool { return !slices.Contains(used, in.ID) })), nil
 }
 
 // connect asks for the address, then for the first yes and the way to sign in, then shows the card.
@@ -79,18 +81,36 @@ func (b *Bot) address(ctx context.Context, t turn, raw, name string) (Reply, err
 	if name = strings.TrimSpace(name); name == "" {
 		name = freeName(hostName(u), cfg)
 	}
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: map[string]string{"url": u.String(), "type": string(transport(u))}}})
+	d, inputs, err := b.remoteDraft(name, strings.TrimSpace(raw), transport(u))
 	if err != nil {
 		return Reply{}, err
 	}
-	in := b.opt.Import("", data, name)
-	if len(in.Problems) > 0 || len(in.Servers) != 1 {
-		for i := range in.Problems {
-			in.Problems[i].Line, in.Problems[i].Col, in.Problems[i].Excerpt = 0, 0, ""
-		}
-		return mistakes("the address", in.Problems, ""), nil
+	return b.firstYes(t, d, inputs), nil
+}
+
+// remoteDraft reads an address as a config would, so that a secret in it is found and the name is checked.
+func (b *Bot) remoteDraft(name, raw string, kind schemas.Transport) (schemas.Draft, []schemas.Input, error) {
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: map[string]string{"url": raw, "type": string(kind)}}})
+	if err != nil {
+		return schemas.Draft{}, nil, err
 	}
-	return b.firstYes(t, in.Servers[0], in.Inputs), nil
+	in := b.opt.Import("", data, name)
+	if len(in.Problems) > 0 {
+		return schemas.Draft{}, nil, placeless(in.Problems)
+	}
+	if len(in.Servers) != 1 {
+		return schemas.Draft{}, nil, invalid("that address cannot be used", "it looks like https://mcp.example.com/mcp")
+	}
+	return in.Servers[0], in.Inputs, nil
+}
+
+// placeless drops the places of a text that the person never saw.
+func placeless(ps schemas.Problems) schemas.Problems {
+	ps = slices.Clone(ps)
+	for i := range ps {
+		ps[i].Line, ps[i].Col, ps[i].Excerpt = 0, 0, ""
+	}
+	return ps
 }
 
 // checkURL decides on the parsed host, never on how the text begins.
@@ -178,8 +198,8 @@ func (b *Bot) firstYes(t turn, d schemas.Draft, inputs []schemas.Input) Reply {
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "none":
-			d.Server.Auth = &schemas.Auth{Type: "none"}
-			d.Server.Headers = nil
+			d.Server.Auth, d.Server.Headers = &schemas.Auth{Type: "none"}, nil
+			d.Found = noHeaders(d.Found)
 			return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
 		case "given":
 			d.Server.Auth = &schemas.Auth{Type: "header"}
@@ -236,11 +256,14 @@ func addKey(d *schemas.Draft, inputs *[]schemas.Input, header, key string) error
 	}
 	d.Server.Headers = map[string]string{header: value}
 	d.Server.Auth = &schemas.Auth{Type: "header"}
-	d.Found = append(slices.DeleteFunc(slices.Clone(d.Found), func(f schemas.Found) bool { return strings.HasPrefix(f.Where, "header") }),
-		schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(key), Where: "header " + header})
+	d.Found = append(noHeaders(d.Found), schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(key), Where: "header " + header})
 	*inputs = append(slices.DeleteFunc(slices.Clone(*inputs), func(i schemas.Input) bool { return i.ID == id }),
 		schemas.Input{Type: "promptString", ID: id, Description: "key for " + hostOf(d.Server.URL), Password: true})
 	return nil
+}
+
+func noHeaders(fs []schemas.Found) []schemas.Found {
+	return slices.DeleteFunc(slices.Clone(fs), func(f schemas.Found) bool { return strings.HasPrefix(f.Where, "header") })
 }
 
 // editRemote changes a connector's address or key. A new address needs the key again: the old one is bound to the old host.
@@ -255,9 +278,13 @@ func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 		if err != nil {
 			return Reply{}, err
 		}
-		d := schemas.Draft{Server: e.Server}
-		d.Server.URL, d.Server.Type = u.String(), transport(u)
-		var inputs []schemas.Input
+		d, inputs, err := b.remoteDraft(e.Name, strings.TrimSpace(a.Values["url"]), transport(u))
+		if err != nil {
+			return Reply{}, err
+		}
+		was := e.Server
+		was.URL, was.Type = d.Server.URL, d.Server.Type
+		d.Server = was
 		if strings.TrimSpace(a.Values["key"]) != "" {
 			if err := addKey(&d, &inputs, a.Values["header"], a.Values["key"]); err != nil {
 				return Reply{}, err

@@ -62,7 +62,8 @@ func (b *Bot) modelLine(r Reply) Reply {
 func (b *Bot) help(_ context.Context, t turn) (Reply, error) {
 	topic := strings.TrimPrefix(strings.ToLower(t.arg("topic")), "/mcp ")
 	if text, ok := topics(b.opt.Version)[topic]; ok {
-		return Reply{Blocks: []Block{{Text: text}}}, nil
+		head, rest, _ := strings.Cut(text, "\n")
+		return Reply{Blocks: []Block{{Text: head}, {Code: rest}}}, nil
 	}
 	if topic == "verbs" {
 		tab := &Table{Columns: []string{"/mcp …", ""}}

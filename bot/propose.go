@@ -27,7 +27,7 @@ func (b *Bot) propose(ctx context.Context, t turn, edit schemas.Edit) (Reply, er
 	if err != nil {
 		return Reply{}, err
 	}
-	p.By = t.caller
+	p.By, p.Edit = t.caller, edit
 	if !p.Empty() {
 		for _, c := range p.Changes {
 			if err := b.placeable(t.caller, c); err != nil {
@@ -62,7 +62,11 @@ func runs(k schemas.ChangeKind) bool {
 // found is the literal secrets of servers that the proposal keeps; a value for a server that is not added is not sealed.
 func found(p schemas.Proposal) []schemas.Found {
 	return slices.DeleteFunc(slices.Clone(p.Found), func(f schemas.Found) bool {
-		return !slices.ContainsFunc(p.Changes, func(c schemas.Change) bool { return c.Server == f.Server && c.After != nil })
+		return !slices.ContainsFunc(p.Changes, func(c schemas.Change) bool {
+			// A definition that stays says nothing about who may replace its owner's value.
+			mine := c.Kind != schemas.Unchanged || c.Owner == p.By.Member
+			return c.Server == f.Server && c.After != nil && mine
+		})
 	})
 }
 
@@ -88,7 +92,7 @@ func (b *Bot) proposal(by schemas.Caller, edit schemas.Edit, p schemas.Proposal)
 		case a.Choice == keyAll:
 			return Reply{Private: true, ID: a.ID, Expires: c.expires, Blocks: everything(p), Choices: r.Choices[:2:2]}, nil
 		case strings.HasPrefix(a.Choice, "connect:"):
-			return b.connectDraft(t, p.Remote, a.Choice)
+			return b.connectDraft(t, p, a.Choice)
 		}
 		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: summary(p)})
 		return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil

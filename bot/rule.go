@@ -103,9 +103,9 @@ func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bo
 	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail}); err != nil {
 		return Reply{}, err
 	}
-	took := false
+	found := false
 	err := b.opt.Rules.Rule(ctx, t.caller.Thread, func(p *schemas.Policy) error {
-		took = applyRule(p, list, pattern, t.caller.Member, mine)
+		found = applyRule(p, list, pattern, t.caller.Member, mine)
 		return nil
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bo
 	}
 	b.Changed(t.caller.Thread)
 	if list == "forget" {
-		if !took {
+		if !found {
 			return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
 		}
 		return Reply{Private: mine, Blocks: []Block{{Text: "the rule about " + clean(pattern) + " is taken back"}}}, nil
