@@ -40,7 +40,8 @@ type Child interface {
 	// Stderr gives the last 40 lines that it wrote there, without control characters and without the values of its own
 	// environment.
 	Stderr() string
-	// Diagnose says in one line why it ended; "" while it runs.
+	// Diagnose says in one line why it ended; "" while it runs. After an end of its output it waits for the end of the
+	// program, for half a second.
 	Diagnose() string
 }
 
@@ -56,7 +57,8 @@ type child struct {
 	done   chan struct{} // closed by watch
 	why    string        // set before done is closed
 
-	reading sync.Mutex // held during a Read; Close takes it to drain
+	reading sync.Mutex  // held during a Read; Close takes it to drain
+	spoke   atomic.Bool // its output ended by itself
 	closing atomic.Bool
 	killed  atomic.Bool // Close had to use SIGKILL
 	once    sync.Once
@@ -175,6 +177,9 @@ func (c *child) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := c.stdout.Read(p)
+	if errors.Is(err, io.EOF) {
+		c.spoke.Store(true)
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		if c.closing.Load() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed) {
 			err = io.EOF
@@ -186,6 +191,7 @@ func (c *child) Read(p []byte) (int, error) {
 func (c *child) Write(p []byte) (int, error) {
 	n, err := c.stdin.Write(p)
 	if err != nil && (errors.Is(err, os.ErrClosed) || isBrokenPipe(err)) {
+		c.spoke.Store(c.spoke.Load() || isBrokenPipe(err))
 		err = io.ErrClosedPipe
 	}
 	return n, err
@@ -196,11 +202,24 @@ func (c *child) PID() int                           { return c.cmd.Process.Pid }
 func (c *child) Done() <-chan struct{}              { return c.done }
 
 func (c *child) Diagnose() string {
+	if !c.settled() {
+		return ""
+	}
+	return c.why
+}
+
+// settled reports whether the program is gone. Its pipes end a moment earlier than watch knows how it ended.
+func (c *child) settled() bool {
+	if !c.spoke.Load() {
+		return c.isDone()
+	}
+	timer := time.NewTimer(graceWords)
+	defer timer.Stop()
 	select {
 	case <-c.done:
-		return c.why
-	default:
-		return ""
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 
@@ -210,13 +229,13 @@ func (c *child) Close() error {
 }
 
 func (c *child) end() {
-	gone := c.isDone()
-	if !gone {
-		c.closing.Store(true)
-	}
 	grace := graceInput
 	if unread(c.stdin) > 0 {
 		grace = graceDeaf
+	}
+	gone := c.settled() // who ended by itself is not said to be stopped
+	if !gone {
+		c.closing.Store(true)
 	}
 	_ = c.stdin.Close() // also ends a blocked Write
 	if !gone {

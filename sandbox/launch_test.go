@@ -120,4 +120,3 @@ func TestLaunch_Refuses(t *testing.T) {
 		t.Error(err)
 	}
 }
-

@@ -167,6 +167,31 @@ func TestChild_Ends(t *testing.T) {
 	}
 }
 
+// TestDiagnose_AtOnce: callers ask when the output ends, or close first.
+func TestDiagnose_AtOnce(t *testing.T) {
+	const want = "exited with 1: Error: Cannot find module 'undici'"
+	for name, after := range map[string]func(sandbox.Child){
+		"end of output": func(c sandbox.Child) { _, _ = io.Copy(io.Discard, c) },
+		"and closed":    func(c sandbox.Child) { _, _ = io.Copy(io.Discard, c); _ = c.Close() },
+		"end of input": func(c sandbox.Child) {
+			for err := error(nil); err == nil; _, err = c.Write([]byte("x")) {
+			}
+			_ = c.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			for range 10 {
+				c := h.start("crash")
+				after(c)
+				if got := c.Diagnose(); got != want {
+					t.Errorf("%q", got)
+				}
+			}
+		})
+	}
+}
+
 func TestChild_LastWordsAreRead(t *testing.T) {
 	h := open(t)
 	c := h.start("last words")
