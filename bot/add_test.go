@@ -3,6 +3,7 @@ package bot_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -239,4 +240,56 @@ func TestPlace_Unavailable(t *testing.T) {
 	r := w.say(alice(), "/mcp add-json "+github())
 	want(t, r, "local servers cannot run here: no container engine answers", "the operator can start Docker")
 	wantCode(t, r, schemas.CodeMissing)
+}
+
+// A value that is replaced while the definition stays needs a new process: Apply alone would leave the old value running.
+func TestConfirm_RotatedValueRestarts(t *testing.T) {
+	w := newWorld(t)
+	w.press(alice(), w.say(alice(), "/mcp add-json "+github()), "Confirm")
+	w.secretIsChange = true
+	card := w.say(alice(), "/mcp add-json "+strings.Replace(github(), canary, "ghp_new", 1))
+	want(t, card, "1 changed: github", "changed: secret")
+	want(t, w.press(alice(), card, "Confirm"), "github is ready")
+	if w.restarts != 1 {
+		t.Errorf("restarts %d", w.restarts)
+	}
+}
+
+func TestProposal_NeedsInVault(t *testing.T) {
+	w := newWorld(t)
+	w.press(alice(), w.say(alice(), "/mcp add-json "+github()), "Confirm")
+	same := strings.Replace(github(), canary, "${input:GITHUB_TOKEN}", 1)
+	wantNot(t, w.say(alice(), "/mcp add-json "+strings.Replace(same, "-y", "-q", 1)), "needs")
+	want(t, w.say(alice(), "/mcp add-json "+strings.Replace(same, `"github"`, `"gh2"`, 1)), "needs: GITHUB_TOKEN (asked for after Confirm)")
+}
+
+func TestCard_UnknownChoice(t *testing.T) {
+	w := newWorld(t)
+	card := w.say(alice(), "/mcp add-json "+github())
+	r := w.do(bot.Request{Caller: alice(), Action: &bot.Action{ID: card.ID, Choice: "nonsense"}})
+	want(t, r, "that is no choice of this card")
+	want(t, w.press(alice(), card, "Confirm"), "github is ready")
+}
+
+// Of many who press at once, one confirms.
+func TestCard_PressedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	card := w.say(alice(), "/mcp add-json "+github())
+	var wg sync.WaitGroup
+	replies := make([]bot.Reply, 16)
+	for i := range replies {
+		wg.Go(func() {
+			replies[i] = w.bot.Handle(t.Context(), bot.Request{Caller: alice(), Action: &bot.Action{ID: card.ID, Choice: "confirm"}})
+		})
+	}
+	wg.Wait()
+	n := 0
+	for _, r := range replies {
+		if !r.Bad {
+			n++
+		}
+	}
+	if n != 1 || len(w.revs) != 1 {
+		t.Errorf("%d confirmed, %d revisions", n, len(w.revs))
+	}
 }

@@ -76,7 +76,9 @@ func (b *Bot) calls(ctx context.Context, t turn, x schemas.Tool, args json.RawMe
 
 // result draws what a tool gave: text, files, and one line about the call.
 func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Result) Reply {
-	r := Reply{Blocks: content(name, res.Raw)}
+	blocks := content(name, res.Raw)
+	whole := cut(blocks)
+	r := Reply{Blocks: blocks}
 	if res.IsError {
 		r.Bad, r.Code = true, schemas.CodeFailed
 		r.Blocks = append([]Block{{Text: clean(name) + " says that it failed"}}, r.Blocks...)
@@ -91,11 +93,15 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 	if res.Receipt != "" {
 		line = append(line, "receipt "+clean(res.Receipt))
 	}
-	if res.Spilled != "" {
-		r.Blocks = append(r.Blocks, Block{Text: "cut: the whole result is " + size(res.Size)})
+	if res.Spilled != "" || whole != "" {
+		r.Blocks = append(r.Blocks, Block{Text: "cut: the whole result is " + size(max(res.Size, len(whole)))})
 		r.Choices = []Choice{{Key: "whole", Label: "Download the whole"}}
 		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), look: []string{"whole"}}
 		c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
+			if res.Spilled == "" {
+				f := schemas.File{Name: fileName(name) + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(whole)}
+				return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + size(len(f.Data))}, {File: &f}}}, nil
+			}
 			f, err := b.opt.Resources.Result(ctx, t.caller.Thread, res.Spilled)
 			if err != nil {
 				return Reply{}, err

@@ -31,7 +31,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 			}
 		}
 	}
-	put, err := b.seal(ctx, p, cfg)
+	put, err := b.seal(ctx, t.caller, p, cfg)
 	if err != nil {
 		b.unseal(ctx, put)
 		return Reply{}, err
@@ -82,12 +82,12 @@ func (b *Bot) again(ctx context.Context, t turn, edit schemas.Edit, p schemas.Pr
 
 // seal puts the literal secrets of a proposal into the vault of each entry's owner. What it returns was not there before and
 // can be taken back.
-func (b *Bot) seal(ctx context.Context, p schemas.Proposal, cfg schemas.Config) ([]schemas.SecretKey, error) {
+func (b *Bot) seal(ctx context.Context, by schemas.Caller, p schemas.Proposal, cfg schemas.Config) ([]schemas.SecretKey, error) {
 	var put []schemas.SecretKey
 	known := map[schemas.MemberID][]schemas.SecretKey{}
 	for _, f := range found(p) {
 		i := slices.IndexFunc(p.Changes, func(c schemas.Change) bool { return c.Server == f.Server })
-		key := schemas.SecretKey{Member: owner(p, p.Changes[i], cfg), Thread: p.Thread, Server: f.Server, Name: f.Input,
+		key := schemas.SecretKey{Member: owner(by, p, p.Changes[i], cfg), Thread: p.Thread, Server: f.Server, Name: f.Input,
 			Origin: p.Changes[i].After.Origin()}
 		if known[key.Member] == nil {
 			names, err := b.opt.Secrets.Names(ctx, key.Member, p.Thread)
@@ -106,13 +106,16 @@ func (b *Bot) seal(ctx context.Context, p schemas.Proposal, cfg schemas.Config) 
 	return put, nil
 }
 
-// owner of an entry once the proposal is committed.
-func owner(p schemas.Proposal, c schemas.Change, cfg schemas.Config) schemas.MemberID {
+// owner of an entry once the proposal is committed: who has it; who asked for a new one; who says yes to one of nobody.
+func owner(by schemas.Caller, p schemas.Proposal, c schemas.Change, cfg schemas.Config) schemas.MemberID {
 	if c.Owner != "" {
 		return c.Owner
 	}
 	if e, ok := cfg.Find(c.Server); ok && e.Owner != "" {
 		return e.Owner
+	}
+	if c.Before != nil {
+		return by.Member
 	}
 	return p.By.Member
 }
@@ -128,8 +131,11 @@ func (b *Bot) unseal(ctx context.Context, keys []schemas.SecretKey) {
 // settle brings the servers in line and says how each of them is.
 func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, error) {
 	var blocks []Block
-	var names []string
+	var names, rotated []string
 	for _, c := range p.Changes {
+		if c.Kind == schemas.Changed && c.Before != nil && c.After != nil && c.Before.Fingerprint() == c.After.Fingerprint() && len(foundOf(p, c)) > 0 {
+			rotated = append(rotated, c.Server)
+		}
 		switch {
 		case c.Kind == schemas.Removed:
 			blocks = append(blocks, Block{Text: clean(c.Server) + " is removed"})
@@ -141,6 +147,14 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 			blocks = append(blocks, Block{Text: clean(c.Server) + " is off; its entry stays"})
 		case runs(c.Kind):
 			names = append(names, c.Server)
+		}
+	}
+	if len(rotated) > 0 && len(rotated) == len(names) {
+		return b.fresh(ctx, t, rotated, blocks)
+	}
+	if len(rotated) > 0 { // the definition stays, so Apply alone would leave the old value running
+		if r, err := b.fresh(ctx, t, rotated, nil); err != nil || r.Code == schemas.CodeInternal {
+			return r, err
 		}
 	}
 	return b.start(ctx, t, names, blocks)

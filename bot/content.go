@@ -12,11 +12,36 @@ import (
 	"bobbin/schemas"
 )
 
-// maxFile bounds a file made of a tool's result; maxBlocks the parts of one result that are drawn.
+// maxFile bounds a file made of a tool's result, maxResult the text of one that is shown, both in bytes; maxBlocks the parts
+// of one result that are drawn.
 const (
 	maxFile   = 8 << 20
 	maxBlocks = 64
+	maxResult = 8 << 10
 )
+
+// cut shortens the preformatted texts of a result to what a person reads, in place, and gives the whole text if it cut any.
+func cut(blocks []Block) string {
+	total := 0
+	var whole []string
+	for _, b := range blocks {
+		total += len(b.Code)
+		if b.Code != "" {
+			whole = append(whole, b.Code)
+		}
+	}
+	if total <= maxResult {
+		return ""
+	}
+	left := maxResult
+	for i, b := range blocks {
+		if len(b.Code) > left {
+			blocks[i].Code = strings.ToValidUTF8(b.Code[:left], "") + "\n…"
+		}
+		left -= min(left, len(b.Code))
+	}
+	return strings.Join(whole, "\n")
+}
 
 // part is one item of an MCP content list, or of the contents of a resource (MCP specification, Content and Resources).
 type part struct {
@@ -95,11 +120,13 @@ func file(name, data string) Block {
 	if ext == "" {
 		mime, ext = "application/octet-stream", ".bin"
 	}
+	return Block{File: &schemas.File{Name: fileName(name) + ext, MIME: mime, Data: b}}
+}
+
+// fileName makes a safe base name of a tool's.
+func fileName(name string) string {
 	safe := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(name, "-"), "-")
-	if len(safe) > 60 {
-		safe = safe[:60]
-	}
-	return Block{File: &schemas.File{Name: safe + ext, MIME: mime, Data: b}}
+	return "result-" + safe[:min(len(safe), 60)]
 }
 
 func indent(raw json.RawMessage) string {

@@ -44,8 +44,10 @@ func (w *world) Propose(_ context.Context, c schemas.Caller, e schemas.Edit) (sc
 		ch := schemas.Change{Server: s.Name, Kind: schemas.Added, After: &s, Remote: s.Remote()}
 		if old, ok := w.cfg.Find(s.Name); ok {
 			ch.Kind, ch.Before, ch.Owner, ch.Fields = schemas.Changed, &old.Server, old.Owner, fieldsOf(old.Server, s)
-			if old.Server.Equal(s) {
+			if old.Server.Equal(s) && (len(d.Found) == 0 || !w.secretIsChange) {
 				ch.Kind = schemas.Unchanged
+			} else if old.Server.Equal(s) {
+				ch.Fields = []string{"secret"}
 			}
 		}
 		p.Changes = append(p.Changes, ch)
@@ -228,9 +230,15 @@ func (w *world) touch(what string) error {
 	return w.fail(what)
 }
 
-func (w *world) Apply(context.Context, schemas.ThreadID) error           { return w.touch("Apply") }
-func (w *world) Restart(context.Context, schemas.ThreadID, string) error { return w.touch("Restart") }
-func (w *world) Poke(schemas.ThreadID)                                   {}
+func (w *world) Apply(context.Context, schemas.ThreadID) error { return w.touch("Apply") }
+
+func (w *world) Restart(context.Context, schemas.ThreadID, string) error {
+	err := w.touch("Restart")
+	w.restarts++
+	return err
+}
+
+func (w *world) Poke(schemas.ThreadID) {}
 
 func (w *world) Held(_ context.Context, _ schemas.ThreadID, s string) ([]schemas.HeldTool, error) {
 	return w.heldOf[s], w.fail("Held")

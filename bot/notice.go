@@ -228,7 +228,16 @@ func (b *Bot) judge(ctx context.Context, t turn, waiting []schemas.Change, appro
 	}
 	edit := schemas.Edit{Approve: names, Source: "approve"}
 	if !approve {
-		edit = schemas.Edit{PutBack: names, Source: "put back"}
+		edit = schemas.Edit{Source: "put back"}
+		for _, w := range waiting {
+			switch {
+			case !slices.Contains(names, w.Server):
+			case w.Kind == schemas.Added: // there is nothing to put back but its absence
+				edit.Remove = append(edit.Remove, w.Server)
+			default:
+				edit.PutBack = append(edit.PutBack, w.Server)
+			}
+		}
 	}
 	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: edit.Source + " " + strings.Join(names, ", ")}); err != nil {
 		return Reply{}, err

@@ -300,3 +300,20 @@ func TestCanary(t *testing.T) {
 		t.Errorf("the story sealed %d values only", len(w.vault))
 	}
 }
+
+func TestEdited_PutBack(t *testing.T) {
+	w := newWorld(t)
+	ch, stop := w.bot.Subscribe(thread, "boss")
+	defer stop()
+	w.have("", schemas.Server{Name: "byhand", Command: "x"})
+	w.cfg.Entries[0].Approval = nil
+	added := w.cfg.Entries[0].Server
+	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "byhand", Kind: schemas.Added, After: &added}}})
+	n := hear(t, ch)
+	want(t, n.Reply, "added: byhand (waits for approval)", "runs: x")
+	want(t, w.press(alice(), n.Reply, "Approve"), "only the owner of a server or a manager of the thread can approve it")
+	want(t, w.press(boss(), n.Reply, "Put back"), "byhand is removed")
+	if len(w.cfg.Entries) != 0 {
+		t.Error("a hand-made entry has nothing to go back to but its absence")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -70,7 +71,7 @@ func auditCells(r schemas.Record, all bool) []string {
 	}
 	var more []string
 	if r.Ms > 0 {
-		more = append(more, strconv.FormatFloat(r.Ms, 'f', 0, 64)+" ms")
+		more = append(more, took(time.Duration(r.Ms*float64(time.Millisecond))))
 	}
 	if r.Bytes > 0 {
 		more = append(more, size(r.Bytes))

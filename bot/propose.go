@@ -40,7 +40,34 @@ func (b *Bot) propose(ctx context.Context, t turn, edit schemas.Edit) (Reply, er
 		}
 		return Reply{Blocks: []Block{{Text: "No changes; everything is as that says already"}}}, nil
 	}
+	if p.Needs, err = b.unknownNeeds(ctx, p); err != nil {
+		return Reply{}, err
+	}
 	return b.proposal(t.caller, edit, p), nil
+}
+
+// unknownNeeds leaves out what the vault holds already.
+func (b *Bot) unknownNeeds(ctx context.Context, p schemas.Proposal) (map[string][]string, error) {
+	needs := map[string][]string{}
+	for _, c := range p.Changes {
+		if len(p.Needs[c.Server]) == 0 || c.After == nil {
+			continue
+		}
+		who := c.Owner
+		if who == "" {
+			who = p.By.Member
+		}
+		keys, err := b.opt.Secrets.Names(ctx, who, p.Thread)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range p.Needs[c.Server] {
+			if !slices.Contains(keys, schemas.SecretKey{Member: who, Thread: p.Thread, Server: c.Server, Name: id, Origin: c.After.Origin()}) {
+				needs[c.Server] = append(needs[c.Server], id)
+			}
+		}
+	}
+	return needs, nil
 }
 
 // placeable refuses what could not run here, before anybody confirms it.
@@ -203,7 +230,7 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 		add("secrets", clean(f.Input), "moved to "+whose(p, c)+" vault; the config keeps ${input:"+clean(f.Input)+"}")
 	}
 	for _, id := range p.Needs[c.Server] {
-		add("needs", clean(id), "asked for after Confirm, unless your vault has it")
+		add("needs", clean(id), "asked for after Confirm")
 	}
 	return fs
 }
@@ -342,7 +369,9 @@ func everything(p schemas.Proposal) []Block {
 	}
 	var lines []string
 	for _, n := range p.Notes {
-		lines = append(lines, string(n.Kind)+": "+noteText(n))
+		if line := strings.ReplaceAll(string(n.Kind), "_", " ") + ": " + noteText(n); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
 	}
 	if len(lines) > 0 {
 		blocks = append(blocks, Block{Text: strings.Join(lines, "\n")})

@@ -74,7 +74,7 @@ func TestCall_Content(t *testing.T) {
 		{"type":"resource_link","uri":"file:///a","name":"a file"},{"type":"resource","resource":{"uri":"x","text":"inner"}},{"type":"text","text":"\u202eb\u001b[31m"}]}`)
 	w.result.Spilled, w.result.Size = "id", 5<<20
 	r := w.say(alice(), "/mcp call github.whoami")
-	want(t, r, "github-whoami-1.png image/png", "github-whoami-2.bin application/octet-stream", "resource file:///a a file", "inner", `\u{202e}b\x1b[31m`, "cut: the whole result is 5.0 MiB", "1) Download the whole")
+	want(t, r, "result-github-whoami-1.png image/png", "result-github-whoami-2.bin application/octet-stream", "resource file:///a a file", "inner", `\u{202e}b\x1b[31m`, "cut: the whole result is 5.0 MiB", "1) Download the whole")
 	want(t, w.press(alice(), r, "Download"), "the whole of it")
 	w.result = schemas.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":{"a":1}}`)}
 	want(t, w.say(alice(), "/mcp call github.whoami"), "{\n  \"a\": 1\n}")
@@ -347,4 +347,17 @@ func TestCompleteAndBoard(t *testing.T) {
 	if err != nil || len(b.Servers) != 1 || len(b.Servers[0].Tools) != 3 || !b.Servers[0].Mine || b.Servers[0].Tools[2].Mark != "blocked: shell" {
 		t.Errorf("%+v %v", b, err)
 	}
+}
+
+func TestCall_LongText(t *testing.T) {
+	w := issues(t)
+	long, err := json.Marshal(strings.Repeat("é", 10000) + "END")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.result.Raw = json.RawMessage(`{"content":[{"type":"text","text":` + string(long) + `},{"type":"text","text":"second"}]}`)
+	r := w.say(alice(), "/mcp call github.whoami")
+	want(t, r, "cut: the whole result is 19 KiB", "1) Download the whole")
+	wantNot(t, r, "END", "second", "\uFFFD")
+	want(t, w.press(alice(), r, "Download"), "END\nsecond", "result-github-whoami.txt")
 }

@@ -42,6 +42,9 @@ type world struct {
 	forgot   []string
 	result   schemas.Result
 
+	secretIsChange bool // as the store does: a new value alone is a change of field "secret"
+	restarts       int
+
 	touched   int // Apply, Restart, Tools, Call, Accept, ReadResource, Prompt: what may reach a server
 	failWith  map[string]error
 	place     schemas.Place
