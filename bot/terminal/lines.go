@@ -15,13 +15,14 @@ const maxLine = 4 << 20
 
 // newLines picks the way lines are read: an editor with history and completion at a terminal, a plain reader on a pipe. The
 // writer it returns keeps the edited line intact when something else is printed.
-func newLines(opt Options, complete func(string) []string) (lines, io.Writer) {
+func newLines(done <-chan struct{}, opt Options, complete func(string) []string) (lines, io.Writer) {
+	in := stoppable{opt.In, done}
 	if f, ok := opt.In.(*os.File); ok && !opt.Echo && term.IsTerminal(int(f.Fd())) {
 		e := &editor{in: f, complete: complete}
 		e.term = term.NewTerminal(struct {
 			io.Reader
 			io.Writer
-		}{f, opt.Out}, "> ")
+		}{in, opt.Out}, "> ")
 		e.term.AutoCompleteCallback = e.key
 		e.term.SetBracketedPasteMode(true)
 		if w, h, err := term.GetSize(int(f.Fd())); err == nil {
@@ -29,9 +30,39 @@ func newLines(opt Options, complete func(string) []string) (lines, io.Writer) {
 		}
 		return e, crlf{e}
 	}
-	s := bufio.NewScanner(opt.In)
+	s := bufio.NewScanner(in)
 	s.Buffer(make([]byte, 0, 64<<10), maxLine)
 	return &pipe{scan: s, out: opt.Out, echo: opt.Echo}, opt.Out
+}
+
+// stoppable is an input that ends when done is closed. A read of a terminal or a pipe cannot be interrupted, so each runs on
+// a goroutine of its own, and at most one is left behind at the end.
+type stoppable struct {
+	in   io.Reader
+	done <-chan struct{}
+}
+
+func (s stoppable) Read(p []byte) (int, error) {
+	type read struct {
+		n   int
+		err error
+	}
+	select {
+	case <-s.done:
+		return 0, io.EOF
+	default:
+	}
+	buf, got := make([]byte, len(p)), make(chan read, 1)
+	go func() {
+		n, err := s.in.Read(buf)
+		got <- read{n, err}
+	}()
+	select {
+	case r := <-got:
+		return copy(p, buf[:r.n]), r.err
+	case <-s.done:
+		return 0, io.EOF
+	}
 }
 
 // pipe reads lines of a script.

@@ -66,9 +66,10 @@ func New(opt Options) *Door {
 	return d
 }
 
-// Run talks until the input ends, /quit, or ctx ends; it is called once. It returns nil at the end of the input.
+// Run talks until the input ends, /quit, or ctx ends; it is called once. It returns nil at the end of the input and of ctx.
+// A read of the input that is under way when ctx ends cannot be interrupted: it is left behind and its line is lost.
 func (d *Door) Run(ctx context.Context) error {
-	d.in, d.opt.Out = newLines(d.opt, func(line string) []string { return d.opt.Bot.Complete(ctx, d.opt.Caller, line) })
+	d.in, d.opt.Out = newLines(ctx.Done(), d.opt, func(line string) []string { return d.opt.Bot.Complete(ctx, d.opt.Caller, line) })
 	d.show(d.opt.Bot.Welcome(ctx, d.opt.Caller))
 	notices, stop := d.opt.Notices.Subscribe(d.opt.Caller.Thread, d.opt.Caller.Member)
 	var wg sync.WaitGroup
