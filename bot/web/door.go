@@ -45,12 +45,15 @@ type lister interface {
 	Complete(ctx context.Context, caller schemas.Caller, line string) []string
 }
 
-// Options are what a Door is made of. All fields but Hosts are needed.
+// Options are what a Door is made of. All fields but Watch and Hosts are needed.
 type Options struct {
 	Bot interface {
 		handler
 		lister
 	}
+	// Watch ticks whenever a server's state or tools changed in a thread, so that the column is live; usually the registry's.
+	// nil: the column follows requests and notices alone.
+	Watch func(schemas.ThreadID) (changes <-chan struct{}, stop func())
 	// Threads lists the threads to offer in the switcher.
 	Threads func(context.Context) ([]schemas.ThreadID, error)
 	// Token opens the page; at least 16 characters, from a random source. It works as long as the Door lives.
@@ -215,7 +218,13 @@ func (d *Door) enter(ctx context.Context, thread schemas.ThreadID) (*room, error
 		return nil, errFull
 	}
 	r := newRoom(thread)
-	r.notices, r.unsubscribe = d.opt.Bot.Subscribe(thread, d.opt.Member.Member)
+	var deaf, blind func()
+	r.notices, deaf = d.opt.Bot.Subscribe(thread, d.opt.Member.Member)
+	r.stop = deaf
+	if d.opt.Watch != nil {
+		r.changes, blind = d.opt.Watch(thread)
+		r.stop = func() { deaf(); blind() }
+	}
 	patience := time.NewTimer(5 * time.Second)
 	defer patience.Stop()
 	select {
@@ -226,7 +235,7 @@ func (d *Door) enter(ctx context.Context, thread schemas.ThreadID) (*room, error
 	case <-ctx.Done():
 	case <-patience.C:
 	}
-	r.unsubscribe()
+	r.stop()
 	return nil, errClosed
 }
 

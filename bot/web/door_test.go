@@ -360,6 +360,13 @@ func TestEvents_Resume(t *testing.T) {
 			t.Errorf("%q: %s %s", id, kind, data)
 		}
 	}
+	if _, kind, _ := b.next(t); kind != "board" {
+		t.Errorf("want board after a request, got %s", kind)
+	}
+	s.tick <- struct{}{}
+	if _, kind, _ := b.next(t); kind != "board" {
+		t.Errorf("want board after a tick, got %s", kind)
+	}
 	s.notify(t, bot.Notice{Thread: "web-default", Changed: true, Reply: bot.Reply{Blocks: []bot.Block{{Text: "mcp.json was edited outside of chat"}}}})
 	if _, kind, _ := b.next(t); kind != "board" {
 		t.Errorf("want board, got %s", kind)

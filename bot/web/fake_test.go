@@ -27,6 +27,7 @@ type fake struct {
 	servers []schemas.Status
 	tools   []schemas.Tool
 	reply   func(context.Context, bot.Request) bot.Reply // instead of the script, if set
+	tick    chan struct{}
 }
 
 func (f *fake) Handle(ctx context.Context, req bot.Request) bot.Reply {
@@ -172,9 +173,10 @@ func (s *site) url(path string) string { return "http://" + s.addr + path }
 // start serves a door with a fake bot on a loopback port until the test ends.
 func start(t *testing.T, change ...func(*web.Options)) *site {
 	t.Helper()
-	f := &fake{subs: map[schemas.ThreadID]chan bot.Notice{}}
+	f := &fake{subs: map[schemas.ThreadID]chan bot.Notice{}, tick: make(chan struct{}, 1)}
 	opt := web.Options{
 		Bot: f, Token: token,
+		Watch: func(schemas.ThreadID) (<-chan struct{}, func()) { return f.tick, func() {} },
 		Threads: func(context.Context) ([]schemas.ThreadID, error) {
 			return []schemas.ThreadID{"web-team", "../evil"}, nil
 		},
@@ -272,7 +274,7 @@ func mistakes() bot.Reply {
 		{Text: "mcp.json has 3 mistakes; nothing was changed"},
 		{Problems: []schemas.Problem{
 			{File: "mcp.json", Line: 3, Col: 41, Server: "a", Text: `"args" must be a list, not text`, Hint: `"args": ["server.js"]`},
-			{File: "mcp.json", Line: 4, Col: 11, Server: "b", Text: `unknown key "comand"`, Hint: `did you mean "command"?`, Excerpt: `    "comand": "node",`},
+			{File: "mcp.json", Line: 4, Col: 5, Server: "b", Text: `unknown key "comand"`, Hint: `did you mean "command"?`, Excerpt: `    "comand": "node",`},
 			{File: "mcp.json", Line: 5, Col: 52, Server: "c", Text: `env has "K" twice`},
 		}},
 		{Text: "fix them and run `/mcp upload mcp.json` again"},
@@ -284,11 +286,11 @@ func list() bot.Reply {
 		Columns: []string{"Server", "State", "Tools", "Owner", ""},
 		Rows: []bot.Row{
 			{Head: "local"},
-			{Head: "github", State: schemas.Ready, Cells: []string{"ready", "26 tools", "yours", "up 2 h, 14 calls"}},
-			{Head: "notes", State: schemas.Needs, Cells: []string{"needs `NOTES_KEY`", "", "@other", "ask @other to give it"}},
-			{Head: "weather", State: schemas.Failed, Cells: []string{"failed", "0 tools", "yours", "exited with 1: Error: Cannot find module 'undici' · `/mcp doctor weather`"}},
+			{State: schemas.Ready, Cells: []string{"github", "ready", "26 tools", "yours", "up 2 h, 14 calls"}},
+			{State: schemas.Needs, Cells: []string{"notes", "needs `NOTES_KEY`", "", "@other", "ask @other to give it"}},
+			{State: schemas.Failed, Cells: []string{"weather", "failed", "0 tools", "yours", "exited with 1: Error: Cannot find module 'undici' · `/mcp doctor weather`"}},
 			{Head: "connectors"},
-			{Head: "linear", State: schemas.NeedsConnect, Cells: []string{"needs connect", "", "", "runs as the one who asks"}},
+			{State: schemas.NeedsConnect, Cells: []string{"linear", "needs connect", "", "", "runs as the one who asks"}},
 		},
 	}}}}
 }
@@ -296,7 +298,7 @@ func list() bot.Reply {
 func auditReply() bot.Reply {
 	rows := make([]bot.Row, 14)
 	for i := range rows {
-		rows[i] = bot.Row{Head: fmt.Sprintf("22:%02d:14", 59-i), Cells: []string{"@Alice", "call.end", "github.create_issue", "ok", "310 ms", fmt.Sprintf("7f%02x", i)}}
+		rows[i] = bot.Row{Cells: []string{fmt.Sprintf("22:%02d:14", 59-i), "@Alice", "call.end", "github.create_issue", "ok", "310 ms", fmt.Sprintf("7f%02x", i)}}
 	}
 	return bot.Reply{Blocks: []bot.Block{{Text: "the last 14 records; the chain is whole"}, {Table: &bot.Table{Columns: []string{"Time", "Who", "Event", "Tool", "Outcome", "Took", "Receipt"}, Rows: rows}}}}
 }

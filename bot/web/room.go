@@ -26,12 +26,13 @@ const (
 // room is one thread as its pages see it: the conversation so far and the stream of what changes. All pages of a thread
 // see the same; nothing is queued per page, a page that falls behind gets the conversation anew.
 type room struct {
-	thread      schemas.ThreadID
-	epoch       string // tells a resumed stream from one of an earlier room
-	turn        chan struct{}
-	quit        chan struct{}
-	notices     <-chan bot.Notice
-	unsubscribe func()
+	thread  schemas.ThreadID
+	epoch   string // tells a resumed stream from one of an earlier room
+	turn    chan struct{}
+	quit    chan struct{}
+	notices <-chan bot.Notice
+	changes <-chan struct{} // of servers' states; nil: not watched
+	stop    func()          // of both
 
 	mu      sync.Mutex
 	entries []*entry
@@ -78,7 +79,7 @@ func newRoom(thread schemas.ThreadID) *room {
 
 // pump carries notices until the room is closed.
 func (r *room) pump() {
-	defer r.unsubscribe()
+	defer r.stop()
 	for {
 		select {
 		case <-r.quit:
@@ -88,8 +89,20 @@ func (r *room) pump() {
 				return
 			}
 			r.notice(n)
+		case _, ok := <-r.changes:
+			if !ok {
+				r.changes = nil
+				continue
+			}
+			r.changed()
 		}
 	}
+}
+
+func (r *room) changed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.emit("board", []byte("{}"))
 }
 
 func (r *room) notice(n bot.Notice) {
@@ -182,6 +195,7 @@ func (r *room) finish(n int, rep bot.Reply, chosen string) entry {
 	defer r.mu.Unlock()
 	delete(r.running, n)
 	r.used = time.Now()
+	defer r.emit("board", []byte("{}"))
 	if chosen == "" {
 		chosen = "Settled, see below"
 	}

@@ -1,5 +1,5 @@
 // Wires the page: the conversation, the column of servers, the audit panel.
-import { $, h, spans } from "./dom.js";
+import { $, h, plural, spans } from "./dom.js";
 import { drawReply, tick } from "./draw.js";
 import { drawBoard } from "./board.js";
 import { setupComposer } from "./composer.js";
@@ -115,19 +115,26 @@ function history({ entries }) {
 }
 
 let loaded = false, greeted = false;
-// scene shows the newcomer what to do while there is neither a server nor a conversation.
+const narrow = matchMedia("(max-width: 36rem)");
+// scene shows what to do while there is no conversation: to a newcomer how to bring servers, to others what is here.
 function scene() {
-  const empty = loaded && log.children.length === 0;
-  const newcomer = empty && servers !== null && servers.length === 0;
+  const empty = loaded && servers !== null && log.children.length === 0;
+  const newcomer = empty && servers.length === 0;
   $("scene").hidden = $("welcome").hidden = !empty;
-  $("scene").classList.toggle("known", !newcomer);
-  $("scene-title").textContent = newcomer ? "Bring your MCP servers" : "What shall we do?";
+  $("scene").classList.toggle("known", empty && !newcomer);
+  document.body.classList.toggle("empty", empty);
   document.body.classList.toggle("first", newcomer);
-  $("say").placeholder = newcomer ? 'Paste a config here, such as {"mcpServers": {"github": {"command": "npx", …}}}' : "Message, /mcp command, or paste a config";
-  if (!empty || greeted) return;
+  $("say").placeholder = newcomer ? 'Paste a config here, such as {"mcpServers": {"github": {"command": "npx", …}}}'
+    : narrow.matches ? "Message or command" : "Message, /mcp command, or paste a config";
+  if (!empty) return;
+  const tools = servers.reduce((n, s) => n + s.count, 0);
+  $("scene-title").textContent = newcomer ? "Bring your MCP servers" : `${plural(servers.length, "server")}, ${plural(tools, "tool")}`;
+  $("scene-text").textContent = newcomer ? newcomerText : "Open a server in the list to see its tools and call one by hand. Paste a config or drop a file to bring another.";
+  if (greeted) return;
   greeted = true;
   net.welcome().then(({ ok, entry }) => { if (ok) $("welcome").replaceChildren(drawReply(entry.reply, entry, on(entry))); });
 }
+const newcomerText = $("scene-text").textContent;
 
 const nearEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 120;
 const motion = () => (calm.matches ? "instant" : "smooth");
@@ -148,7 +155,7 @@ function refresh() {
       if (servers === null) $("board").replaceChildren(h("p", { class: "muted" }, "The servers could not be read. ", h("button", { type: "button", class: "small", onclick: refresh }, "Try again")));
     }
     scene();
-  }, 60);
+  }, 120);
 }
 
 function state(is) {
@@ -185,7 +192,7 @@ function setup() {
   });
   $("open-servers").addEventListener("click", () => drawer(!document.body.classList.contains("drawer")));
   $("close-servers").addEventListener("click", () => drawer(false));
-  $("open-audit").addEventListener("click", audit);
+  for (const id of ["open-audit", "open-audit-too"]) $(id).addEventListener("click", audit);
   $("audit-again").addEventListener("click", audit);
   $("audit-close").addEventListener("click", () => $("audit").close());
   $("newest").addEventListener("click", () => toEnd());

@@ -22,7 +22,7 @@ export function drawBoard(board, send) {
   $("board").replaceChildren(...broken, ...board.servers.length === 0
     ? [h("p", { class: "muted empty" }, "No servers in this thread yet. What you add shows up here, with its state and its tools.")]
     : [...groups.map(([title, list]) => h("section", null, h("h3", { class: "kind" }, title), h("ul", null, list.map((s) => item(s, send))))),
-      h("p", { class: "muted total" }, plural(tools, "tool"), tokens ? `, about ${tokens.toLocaleString("en")} tokens` : "")]);
+      tools > 0 && h("p", { class: "muted total" }, plural(tools, "tool"), tokens ? `, about ${tokens.toLocaleString("en")} tokens` : "")].filter(Boolean));
   if (held) document.querySelector(`#board [data-key="${CSS.escape(held)}"]`)?.focus();
 }
 

@@ -32,7 +32,7 @@ export function setupComposer({ send, upload }) {
   });
   say.addEventListener("input", changed);
   say.addEventListener("blur", () => setTimeout(close, 150));
-  document.addEventListener("command", (e) => { put(e.detail); say.focus(); });
+  document.addEventListener("command", (e) => offer(e.detail));
   $("example").addEventListener("click", () => { put(example); say.focus(); });
   for (const id of ["attach", "scene-file"]) $(id).addEventListener("click", () => $("file").click());
   $("scene-add").addEventListener("click", () => send("/mcp add"));
@@ -43,7 +43,14 @@ export function setupComposer({ send, upload }) {
   setupDrop(upload);
 }
 
-export function put(text) {
+// offer takes a command that was pressed in a text: an upload opens the file dialog, what is to be filled in is left open.
+function offer(command) {
+  if (/^\/mcp upload\b/.test(command)) return $("file").click();
+  put(command.replace(/\s*(\{…\}|…)$/, " "));
+  say.focus();
+}
+
+function put(text) {
   say.value = text;
   changed();
 }
@@ -51,6 +58,7 @@ export function put(text) {
 function changed() {
   const text = say.value.trim();
   hint.textContent = text.startsWith("{") ? configHint(text) : plainHint;
+  $("composer").classList.toggle("speaks", text !== "");
   suggest();
 }
 

@@ -74,7 +74,7 @@ const facts = (list) => h("dl", { class: "facts" }, list.map((f) => h("div", nul
   h("dt", null, f.label), h("dd", null, spans(f.value), f.note && h("span", { class: "note" }, " ", spans(f.note))))));
 
 function diff(text) {
-  const lines = text.replace(/\n$/, "").split("\n");
+  const lines = text.replace(/^@@ -[01],.*\n/, "").replace(/\n$/, "").split("\n"); // a first hunk at the top skips nothing
   const count = (sign) => lines.filter((l) => l[0] === sign).length;
   const words = [count("+") && `${plural(count("+"), "line")} added`, count("-") && `${plural(count("-"), "line")} removed`].filter(Boolean).join(", ");
   const kinds = { "+": ["add", "added: "], "-": ["del", "removed: "], "@": ["hunk", ""] };
@@ -122,15 +122,28 @@ function problems(list) {
   return h("div", { class: "problems", role: "table", "aria-label": "Mistakes" }, list.map((p) => h("div", { role: "row", class: "problem" },
     h("span", { role: "cell", class: "place" }, p.line ? `${p.line}:${p.col || 1}` : p.file || "–"),
     h("span", { role: "cell" }, p.server && h("b", null, p.server, ": "), spans(p.text),
-      p.hint && h("span", { class: "note" }, " ", spans(p.hint)), p.excerpt && h("code", { class: "excerpt" }, p.excerpt)))));
+      p.hint && h("span", { class: "note" }, " ", spans(p.hint)), p.excerpt && excerpt(p)))));
 }
 
+// excerpt is the line without its indentation, and a caret under the place.
+function excerpt(p) {
+  const line = p.excerpt.trimStart();
+  const at = (p.col || 1) - 1 - (p.excerpt.length - line.length);
+  return h("code", { class: "excerpt", tabindex: "0" }, line, at >= 0 && at <= line.length && p.col && h("span", { class: "caret", "aria-hidden": "true" }, `\n${" ".repeat(at)}^`));
+}
+
+// table takes a row's name from Head, or from its first cell; a row with only Head is the title of those below it.
 function table(t) {
-  const wide = Math.max(t.columns?.length ?? 0, ...t.rows.map((r) => 1 + (r.cells?.length ?? 0)));
-  const head = t.columns?.length && h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, t.columns.map((c) => h("th", { role: "columnheader", scope: "col" }, c))));
-  const body = h("tbody", { role: "rowgroup" }, t.rows.map((r) => r.cells?.length
-    ? h("tr", { role: "row" }, h("th", { role: "rowheader", scope: "row" }, r.state && mark(r.state), spans(r.head)), r.cells.map((c) => h("td", { role: "cell" }, spans(c))))
-    : h("tr", { role: "row", class: "group" }, h("th", { role: "rowheader", colspan: String(wide) }, spans(r.head)))));
+  const cells = (r) => (r.head ? [r.head, ...r.cells] : r.cells);
+  const wide = Math.max(t.columns?.length ?? 0, ...t.rows.map((r) => (r.cells?.length ? cells(r).length : 1)));
+  const head = t.columns?.length && h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
+    Array.from({ length: wide }, (_, i) => h("th", { role: "columnheader", scope: "col" }, t.columns[i] ?? ""))));
+  const body = h("tbody", { role: "rowgroup" }, t.rows.map((r) => {
+    if (!r.cells?.length) return h("tr", { role: "row", class: "group" }, h("th", { role: "rowheader", colspan: String(wide) }, spans(r.head)));
+    const [first, ...rest] = cells(r);
+    return h("tr", { role: "row" }, h("th", { role: "rowheader", scope: "row" }, r.state && mark(r.state), spans(first)),
+      rest.map((c) => h("td", { role: "cell", class: c.length <= 16 ? "short" : undefined }, spans(c))));
+  }));
   return h("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "Table" }, h("table", { role: "table" }, head, body));
 }
 
