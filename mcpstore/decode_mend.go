@@ -28,9 +28,9 @@ type mender struct {
 	i     int
 	open  []opened
 	want  want
-	comma int    // offset of the comma just passed, -1 otherwise
-	key   string // the last key, for words
-	bare  bool   // the outermost object has no braces of its own
+	comma int  // offset of the comma just passed, -1 otherwise
+	keyAt int  // offset of the last key
+	bare  bool // the outermost object has no braces of its own
 }
 
 type opened struct {
@@ -55,7 +55,8 @@ func mend(text []byte) mended {
 	if m.fragment() {
 		m.bare, m.want = true, wantKey
 		m.open = append(m.open, opened{'{', m.i})
-		m.fix(m.i, 0, "{", `the outer "{" is missing`)
+		m.edits = append(m.edits, edit{m.i, 0, "{"})
+		m.loose = append(m.loose, flaw{at: m.i, text: `the outer "{" is missing`})
 	}
 	for m.stuck == nil {
 		m.skip()
@@ -156,7 +157,7 @@ func (m *mender) step() {
 			m.i, m.want = m.i+1, wantValue
 			return
 		}
-		m.fail(m.i, "", `a ":" must follow the name %q`, shown(m.key))
+		m.fail(m.keyAt, "", `a ":" must follow this name`)
 	case wantValue:
 		m.stepValue(c)
 	case wantComma:
@@ -190,15 +191,16 @@ func (m *mender) stepKey(c byte) {
 	case c == '{' || c == '[' || c == ':':
 		m.fail(m.i, "", "a name in quotes is missing before this %q", c)
 	default:
-		text, ok := m.text()
+		at := m.i
+		_, ok := m.text()
 		if !ok {
-			text, ok = m.word()
+			_, ok = m.word()
 		}
 		if !ok {
 			m.fail(m.i, `write it as "name"`, "a name in quotes is expected here")
 			return
 		}
-		m.key, m.want, m.comma = text, wantColon, -1
+		m.keyAt, m.want, m.comma = at, wantColon, -1
 	}
 }
 
@@ -223,7 +225,7 @@ func (m *mender) stepValue(c byte) {
 		m.i++
 		return
 	case c == '}' || c == ']' || c == ',':
-		m.fail(m.i, "", "a value is missing after %q", shown(m.key))
+		m.fail(m.i, "", "a value is missing here")
 		return
 	}
 	if _, ok := m.text(); ok {

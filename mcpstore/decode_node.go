@@ -146,5 +146,8 @@ func (s *source) excerpt(line int) string {
 
 // pointer appends a reference token (RFC 6901).
 func pointer(base, key string) string {
-	return base + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	if strings.ContainsAny(key, "~/") {
+		key = strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+	}
+	return base + "/" + key
 }

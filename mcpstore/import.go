@@ -31,7 +31,7 @@ func newReader(src *source) *reader {
 // wrong adds a mistake at an offset.
 func (r *reader) wrong(at int, ptr, server, hint, format string, a ...any) {
 	line, col := r.src.place(at)
-	r.problems = append(r.problems, schemas.Problem{File: r.src.name, Line: line, Col: col, Pointer: ptr, Server: server,
+	r.problems = append(r.problems, schemas.Problem{File: r.src.name, Line: line, Col: col, Pointer: visible(ptr), Server: server,
 		Text: fmt.Sprintf(format, a...), Hint: hint, Excerpt: r.src.excerpt(line)})
 }
 
@@ -137,9 +137,11 @@ func repairedText(im schemas.Import) string {
 
 // nothing says that the text holds no server, with what it does hold.
 func (r *reader) nothing(root *node) {
-	hint := `servers stand under "mcpServers", as in Claude Desktop: {"mcpServers": {"name": {"command": "npx", "args": ["-y", "package"]}}}; VS Code's "servers", Codex TOML, OpenCode, Zed, a server.json or a single server object are read, too`
+	hint := `servers stand under "mcpServers" as in Claude Desktop; VS Code's "servers", Codex TOML, OpenCode, Zed, a server.json and a single server object are read, too`
 	seen := "an empty object"
 	switch {
+	case root.get("mcpServers").is(objectNode) && len(root.get("mcpServers").members) == 0:
+		seen, hint = `"mcpServers" is empty`, "to remove a server use /mcp remove"
 	case root.kind == listNode:
 		seen = fmt.Sprintf("a list of %d", len(root.items))
 	case root.kind != objectNode:

@@ -30,6 +30,9 @@ func (r *reader) fillArgs(e *entry, s *schemas.Server) {
 // fillArg knows the forms --flag value, --flag=value, NAME=value, "Header: value" and plain text.
 func (r *reader) fillArg(in gap, previous, text string) string {
 	previous = strings.TrimSpace(previous)
+	if r.stored && !strings.HasPrefix(previous, "-") && !strings.ContainsAny(text, "=:$%{@?") && !mayHoldSecret(text) {
+		return text
+	}
 	head, value := "", text
 	header := previous == "--header" || previous == "-H" || previous == "--headers"
 	switch {

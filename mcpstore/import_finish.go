@@ -158,7 +158,8 @@ func (e *entry) checkURL() bool {
 		e.wrong(e.url.at, e.url.ptr, e.name, `ask its maker for an "http" address`, "WebSocket is no transport of MCP")
 		return false
 	}
-	if p, err := url.Parse(references.ReplaceAllString(u, "x")); err != nil || strings.ContainsAny(u, "\r\n\t\\") || strings.Contains(u, "://") && p.Host == "" {
+	filled := references.ReplaceAllString(u, "x")
+	if p, err := url.Parse(filled); err != nil || strings.ContainsAny(u, "\r\n\t\\") || strings.Contains(filled, "://") && p.Host == "" {
 		e.wrong(e.url.at, e.url.ptr, e.name, "", "%q is no address", e.url.key)
 		return false
 	}

@@ -22,6 +22,9 @@ func badName(raw string) string {
 	case strings.HasPrefix(raw, "__proto__"), slices.Contains([]string{"constructor", "prototype"}, strings.ToLower(raw)):
 		return fmt.Sprintf("the name %q is reserved", raw)
 	}
+	if schemas.ValidName(raw) {
+		return ""
+	}
 	scripts := map[string]bool{}
 	for _, c := range raw {
 		if c == utf8.RuneError || unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Co, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c) {

@@ -26,7 +26,7 @@ func foreignPath(s string) string {
 		return foreignPath(strings.TrimPrefix(s, "file://"))
 	case strings.HasPrefix(s, "/usr/bin/"), strings.HasPrefix(s, "/bin/"), strings.HasPrefix(s, "/dev/null"), strings.HasPrefix(s, "/tmp"), strings.HasPrefix(s, "/workspace"):
 		return ""
-	case strings.HasPrefix(s, "/") && pathLike(s), strings.HasPrefix(s, "~"), strings.HasPrefix(s, "$HOME/"), strings.HasPrefix(s, "${HOME}"), strings.HasPrefix(s, "${userHome}"), strings.HasPrefix(s, "%"):
+	case strings.HasPrefix(s, "/") && pathLike(s), strings.HasPrefix(s, "~"), strings.HasPrefix(s, "$HOME/"):
 		return "a path on the author's machine"
 	case s == ".", s == "..", strings.HasPrefix(s, "./"), strings.HasPrefix(s, "../"), strings.HasPrefix(s, `.\`), strings.HasPrefix(s, `..\`):
 		return "a path in the author's project"
@@ -160,7 +160,11 @@ func (e *entry) mountNote(m string, at int) {
 
 // pathNotes remarks on paths among the arguments.
 func (e *entry) pathNotes(s *schemas.Server) {
+	inside := slices.Contains([]string{"docker", "podman", "nerdctl"}, program(s.Command)) // paths of the container
 	for i, a := range s.Args {
+		if inside {
+			break
+		}
 		at := e.args[min(i, len(e.args)-1)].at
 		value := a
 		if m := flagValue.FindStringSubmatch(a); m != nil {
@@ -180,9 +184,6 @@ func (e *entry) pathNotes(s *schemas.Server) {
 		if kind != "" {
 			e.say(schemas.NotePath, at, "args %d is %s: %s", i+1, kind, shownText(value))
 		}
-	}
-	if s.Cwd != "" {
-		return
 	}
 	if e.cwd.s != "" {
 		e.pathNote(strings.TrimSpace(e.cwd.s), "cwd", e.cwd.at)

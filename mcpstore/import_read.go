@@ -1,6 +1,7 @@
 package mcpstore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,13 +11,7 @@ import (
 
 // readAll reads every server of a text.
 func (r *reader) readAll(root *node, syntax, hint string) {
-	for i, f := range r.src.flaws {
-		if i == 8 {
-			break
-		}
-		line, col := r.src.raw(f.at)
-		r.notes = append(r.notes, schemas.Note{Kind: schemas.NoteRepair, Line: line, Col: col, Text: f.text + "; mended"})
-	}
+	r.repairs()
 	all := containers(root)
 	r.format = formatOf(all, root, syntax, r.src.name)
 	r.duplicates(root, "", "", false)
@@ -40,6 +35,26 @@ func (r *reader) readAll(root *node, syntax, hint string) {
 		r.wrong(all[0].at, all[0].ptr, "", "split the file", "max %d servers, this file has %d", maxServers, len(r.drafts))
 	}
 	r.ignoredTop(root, all)
+}
+
+// repairs says what was mended, each kind once.
+func (r *reader) repairs() {
+	count := map[string]int{}
+	for _, f := range r.src.flaws {
+		count[f.text]++
+	}
+	for _, f := range r.src.flaws {
+		n := count[f.text]
+		text := f.text + "; mended"
+		if n > 1 {
+			text += fmt.Sprintf(" in %d places", n)
+		}
+		if n > 0 {
+			line, col := r.src.raw(f.at)
+			r.notes = append(r.notes, schemas.Note{Kind: schemas.NoteRepair, Line: line, Col: col, Text: text})
+		}
+		count[f.text] = 0
+	}
 }
 
 // ignoredTop names the other keys of a file in one note.
@@ -121,37 +136,45 @@ func (r *reader) duplicates(n *node, ptr, server string, inside bool) {
 		return
 	}
 	seen := map[string]int{}
-	for _, m := range n.members {
-		p := pointer(ptr, m.key)
-		if first, twice := seen[m.key]; twice {
-			line, _ := r.src.place(first)
-			where := ""
-			if i := strings.LastIndex(ptr, "/"); i >= 0 && inside && ptr[i+1:] != server {
-				where = ptr[i+1:] + " has "
-			}
-			switch {
-			case where != "":
-				r.wrong(m.at, p, server, "delete one of them", "%s%s twice (first on line %d)", where, shownKey(m.key), line)
-			default:
-				r.wrong(m.at, p, server, "delete one of them", "%s is given twice (first on line %d)", shownKey(m.key), line)
-			}
+	for i, m := range n.members {
+		first, known := seen[m.key]
+		if len(n.members) <= 16 { // faster than a map
+			first = slices.IndexFunc(n.members[:i], func(o member) bool { return o.key == m.key })
+			known = first >= 0
+		} else if !known {
+			seen[m.key] = i
+		}
+		if known {
+			r.twice(m, n.members[first].at, ptr, server, inside)
 			continue
 		}
-		seen[m.key] = m.at
+		if m.value.kind != objectNode && m.value.kind != listNode {
+			continue
+		}
+		p := pointer(ptr, m.key)
+		if inside {
+			r.duplicates(m.value, p, cmp.Or(server, shown(m.key)), true)
+			continue
+		}
 		sure, maybe, _ := containerKey(m.key)
 		switch {
-		case inside:
-			next := server
-			if server == "" {
-				next = shown(m.key)
-			}
-			r.duplicates(m.value, p, next, true)
 		case sure, maybe, m.key == "inputs":
 			r.duplicates(m.value, p, "", sure || maybe)
-		case m.value.kind == objectNode && (serverLike(m.value) || len(containers(m.value)) > 0):
+		case serverLike(m.value) || len(containers(m.value)) > 0:
 			r.duplicates(m.value, p, "", serverLike(m.value))
 		}
 	}
+}
+
+// twice reports one duplicate.
+func (r *reader) twice(m member, first int, ptr, server string, inside bool) {
+	line, _ := r.src.place(first)
+	holder := ptr[strings.LastIndex(ptr, "/")+1:]
+	if inside && holder != "" && holder != server && server != "" {
+		r.wrong(m.at, pointer(ptr, m.key), server, "delete one of them", "%s has %s twice (first on line %d)", holder, shownKey(m.key), line)
+		return
+	}
+	r.wrong(m.at, pointer(ptr, m.key), server, "delete one of them", "%s is given twice (first on line %d)", shownKey(m.key), line)
 }
 
 // readInputs declares the inputs of VS Code's form, wherever they stand.

@@ -132,3 +132,125 @@ func TestImport_Corpus(t *testing.T) {
 		})
 	}
 }
+
+// canaries are the literal secrets of the corpus. None may stand in anything that is shown.
+func canaries() []string {
+	return []string{
+		"Fake0Not1Real2", "fake0not1real2", "0123456789abcdef0123456789abcdef", "000-111-fakefake", "fake00not11", "plainword", "fakefakefake", "plain-but-secret",
+		"correct horse", "hunterword", "Zm9vYmFy", "notarealclientsecret", "notsosecret",
+	}
+}
+
+func TestImport_NoSecretShown(t *testing.T) {
+	seen := map[string]bool{}
+	for _, file := range corpus(t) {
+		data := read(t, file)
+		im := mcpstore.Import(shownName(file), data, "")
+		text := render(im) + fmt.Sprintf("%+v", im)
+		for _, c := range canaries() {
+			if strings.Contains(string(data), c) {
+				seen[c] = true
+			}
+			if strings.Contains(text, c) && !strings.Contains(text, "COMMIT_SHA") {
+				t.Errorf("%s shows %q", file, c)
+			}
+		}
+	}
+	for _, c := range canaries() {
+		if !seen[c] {
+			t.Errorf("no file holds %q", c)
+		}
+	}
+}
+
+// TestImport_NoSecretInBrokenText cuts and damages files that hold a secret: whatever is said about them must not show it.
+func TestImport_NoSecretInBrokenText(t *testing.T) {
+	canary := "ghp_" + "Canary0Canary1Canary2"
+	word := "plainCanaryWord"
+	text := `{"mcpServers": {"a": {"command": "npx", "args": ["--token", "` + canary + `", "--password", "` + word + `"],
+ "env": {"API_KEY": "` + canary + `", "PASSWORD": "` + word + `"}, "url": 3}}}`
+	for _, name := range []string{"mcp.json", "config.toml", "config.yaml"} {
+		for i := range len(text) {
+			for _, broken := range []string{text[:i], text[:i] + text[min(i+1, len(text)):], text[:i] + "\n" + text[i:], text[:i] + `"` + text[i:]} {
+				im := mcpstore.Import(name, []byte(broken), "x")
+				shown := fmt.Sprintf("%+v", im.Problems) + fmt.Sprintf("%+v", im.Notes)
+				if len(im.Problems) > 0 && (strings.Contains(shown, "Canary0Canary1Canary2") || strings.Contains(shown, word)) {
+					t.Fatalf("%s\nshows a secret: %s", broken, shown)
+				}
+			}
+		}
+	}
+}
+
+func TestImport_SampleWordsAndFlagsInOtherPlaces(t *testing.T) {
+	im := mcpstore.Import("", []byte(`{"command":"npx","args":["-y","acme"]}`), "given")
+	if len(im.Servers) != 1 || im.Servers[0].Server.Name != "given" {
+		t.Errorf("the hint names a single object: %+v", im)
+	}
+	im = mcpstore.Import("", []byte(`{"name":"own","command":"npx"}`), "given")
+	if len(im.Servers) != 1 || im.Servers[0].Server.Name != "given" {
+		t.Errorf("the hint wins over the name inside: %+v", im)
+	}
+}
+
+func TestImport_Huge(t *testing.T) {
+	im := mcpstore.Import("mcp.json", []byte(`{"mcpServers":{}}`+strings.Repeat(" ", 256<<10)), "")
+	if len(im.Problems) != 1 || !strings.Contains(im.Problems[0].Text, "256 KiB") {
+		t.Errorf("%v", im.Problems)
+	}
+}
+
+// TestImport_Idempotent: what an import became, written out and imported again, is the same.
+func TestImport_Idempotent(t *testing.T) {
+	for _, file := range corpus(t) {
+		first := mcpstore.Import(shownName(file), read(t, file), "")
+		if len(first.Problems) > 0 {
+			continue
+		}
+		text := mcpstore.Encode(first)
+		second := mcpstore.Import("mcp.json", text, "")
+		if len(second.Problems) > 0 || len(second.Servers) != len(first.Servers) {
+			t.Errorf("%s: %v\n%s", file, second.Problems, text)
+			continue
+		}
+		for i, d := range second.Servers {
+			if !d.Server.Equal(first.Servers[i].Server) {
+				t.Errorf("%s: %s", file, cmp.Diff(first.Servers[i].Server, d.Server))
+			}
+			if len(d.Found) > 0 {
+				t.Errorf("%s: %s has secrets left: %v", file, d.Server.Name, d.Found[0].Where)
+			}
+		}
+	}
+}
+
+func FuzzImport(f *testing.F) {
+	all, _ := filepath.Glob("testdata/import/*")
+	for _, file := range all {
+		if !strings.HasSuffix(file, ".want") {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, name := range []string{"mcp.json", "config.toml", "c.yaml"} {
+			im := mcpstore.Import(name, data, "x")
+			if len(im.Problems) == 0 && len(im.Servers) == 0 {
+				t.Fatal("nothing read and nothing said")
+			}
+			for _, d := range im.Servers {
+				if !schemas.ValidName(d.Server.Name) {
+					t.Fatalf("name %q", d.Server.Name)
+				}
+				for _, id := range d.Server.Inputs() {
+					if !schemas.ValidInput(id) {
+						t.Fatalf("input %q", id)
+					}
+				}
+			}
+		}
+	})
+}

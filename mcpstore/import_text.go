@@ -140,22 +140,29 @@ func blankAround(text []byte, from, to int) []byte {
 	return out
 }
 
-// shown gives a text as it may be shown: control, invisible and direction characters escaped, at most 60 characters.
-func shown(s string) string {
+// visible escapes control, invisible and direction characters.
+func visible(s string) string {
 	var b strings.Builder
-	for i, c := range []rune(s) {
-		if i == 60 {
-			b.WriteString("…")
-			break
-		}
-		switch {
-		case c == utf8.RuneError, !unicode.IsPrint(c), unicode.Is(unicode.Cf, c), unicode.IsSpace(c) && c != ' ':
+	for _, c := range s {
+		if hiddenRune(c) {
 			fmt.Fprintf(&b, "\\u%04x", c)
-		default:
+		} else {
 			b.WriteRune(c)
 		}
 	}
 	return b.String()
+}
+
+func hiddenRune(c rune) bool {
+	return c == utf8.RuneError || !unicode.IsPrint(c) || unicode.Is(unicode.Cf, c) || unicode.IsSpace(c) && c != ' '
+}
+
+// shown gives a text as it may be shown: visible, at most 60 characters.
+func shown(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		s = string(r[:60]) + "…"
+	}
+	return visible(s)
 }
 
 // shownKey quotes a key, masked if it looks like a secret.
@@ -177,6 +184,11 @@ func shownText(s string) string {
 // maskLine hides everything of a line but names, switches, flags and a few well-known words. Each character stays one.
 func maskLine(line string, json bool) string {
 	out := []rune(line)
+	for i, c := range out {
+		if c != '\t' && hiddenRune(c) {
+			out[i] = '•'
+		}
+	}
 	hide := func(from, to int) {
 		for i := from; i < to; i++ {
 			if unicode.IsLetter(out[i]) || unicode.IsDigit(out[i]) || unicode.IsPunct(out[i]) && !strings.ContainsRune(`"'{}[]:,`, out[i]) || out[i] > 127 {

@@ -85,11 +85,14 @@ func (r *reader) fill(s gap, text string) string {
 		}
 		return r.vals.declare(s.id, s.secret)
 	}
+	if r.stored && ownReference(text) {
+		return r.reference(s, text[len("${input:"):len(text)-1])
+	}
 	if m := scheme.FindString(text); m != "" && (s.secret || strings.Contains(strings.ToLower(s.where), "auth")) {
 		s.secret = true
 		return m + r.fill(s, text[len(m):])
 	}
-	if r.stored && !strings.ContainsAny(text, "$%{") && !s.secret && len(text) < 12 {
+	if r.stored && !s.secret && !strings.ContainsAny(text, "$%{@?") && !mayHoldSecret(text) {
 		return text
 	}
 	if !r.stored && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
@@ -98,7 +101,10 @@ func (r *reader) fill(s gap, text string) string {
 	if !s.shell && wholeName.MatchString(text) {
 		return r.named(s, strings.Trim(text, "${}% "), text)
 	}
-	out := r.expand(s, text)
+	out := text
+	if strings.ContainsAny(text, "$%{") {
+		out = r.expand(s, text)
+	}
 	if strings.Contains(out, "${input:") && out[0] == '$' && strings.HasSuffix(out, "}") && strings.Count(out, "$") == 1 {
 		return out
 	}
@@ -107,10 +113,13 @@ func (r *reader) fill(s gap, text string) string {
 		return out
 	}
 	switch {
-	case s.secret && !noSecret(out), knownSecret.FindString(out) == out, !s.arg && !s.url && !publicName(s.id) && randomLooking(out):
+	case s.secret && !noSecret(out), wholeSecret(out), !s.arg && !s.url && !publicName(s.id) && randomLooking(out):
 		return r.vals.take(s.server, s.id, s.where, out)
 	case s.arg && !s.url && !publicName(s.id) && randomLooking(out) && !strings.ContainsAny(out, "/=") && len(out) >= 32:
 		return r.vals.take(s.server, s.id, s.where, out)
+	}
+	if !mayHoldSecret(out) {
+		return out
 	}
 	return knownSecret.ReplaceAllStringFunc(out, func(m string) string {
 		lead := ""
@@ -119,6 +128,11 @@ func (r *reader) fill(s gap, text string) string {
 		}
 		return lead + r.vals.take(s.server, s.id, s.where, m)
 	})
+}
+
+// ownReference reports whether a text is nothing but one ${input:ID}.
+func ownReference(text string) bool {
+	return strings.HasPrefix(text, "${input:") && strings.IndexByte(text, '}') == len(text)-1
 }
 
 var wholeName = regexp.MustCompile(`^(?:\$[A-Za-z_]\w*|\{[A-Za-z_][\w-]*\}|%[A-Za-z_]\w*%)$`)
@@ -252,27 +266,12 @@ var (
 
 // parts looks into a text: user info and query of URLs, members of inline JSON, sample words.
 func (r *reader) parts(s gap, text string) string {
-	text = r.userInfo(s, text)
-	text = replaceGroups(queryPart, text, func(g []string) string {
-		if isRef(g[3]) {
-			return g[0]
-		}
-		in := s
-		in.id, in.secret = upperSnake(g[2]), secretName(g[2]) || strings.EqualFold(g[2], "key") || strings.EqualFold(g[2], "code")
-		if sample(g[3], in.secret) || in.secret && !noSecret(g[3]) || knownSecret.MatchString(g[3]) {
-			in.arg, in.url = true, true
-			return g[1] + g[2] + "=" + r.whole(in, g[3])
-		}
-		return g[0]
-	})
-	text = replaceGroups(jsonPair, text, func(g []string) string {
-		in := s
-		in.id, in.secret = upperSnake(g[2]), secretName(g[2])
-		if isRef(g[3]) || !in.secret && !sample(g[3], false) && !knownSecret.MatchString(g[3]) || noSecret(g[3]) {
-			return g[0]
-		}
-		return g[1] + r.whole(in, g[3]) + g[4]
-	})
+	if strings.Contains(text, "://") {
+		text = r.userInfo(s, text)
+	}
+	if strings.ContainsAny(text, `="`) {
+		text = r.pairsIn(s, text)
+	}
 	if s.url {
 		text = r.urlParts(s, text)
 	}
@@ -285,6 +284,30 @@ func (r *reader) parts(s gap, text string) string {
 		name := g[1] + g[2] + g[3]
 		id := r.sampleID(in, name)
 		return r.vals.declare(id, secretName(name))
+	})
+}
+
+// pairsIn looks at the query parameters of a URL and the members of inline JSON.
+func (r *reader) pairsIn(s gap, text string) string {
+	text = replaceGroups(queryPart, text, func(g []string) string {
+		if isRef(g[3]) {
+			return g[0]
+		}
+		in := s
+		in.id, in.secret = upperSnake(g[2]), secretName(g[2]) || strings.EqualFold(g[2], "key") || strings.EqualFold(g[2], "code")
+		if sample(g[3], in.secret) || in.secret && !noSecret(g[3]) || knownSecret.MatchString(g[3]) {
+			in.arg, in.url = true, true
+			return g[1] + g[2] + "=" + r.whole(in, g[3])
+		}
+		return g[0]
+	})
+	return replaceGroups(jsonPair, text, func(g []string) string {
+		in := s
+		in.id, in.secret = upperSnake(g[2]), secretName(g[2])
+		if isRef(g[3]) || !in.secret && !sample(g[3], false) && !knownSecret.MatchString(g[3]) || noSecret(g[3]) {
+			return g[0]
+		}
+		return g[1] + r.whole(in, g[3]) + g[4]
 	})
 }
 
@@ -339,7 +362,7 @@ func (r *reader) urlParts(s gap, text string) string {
 	head, query, cut := strings.Cut(text, "?")
 	seg := strings.Split(head, "/")
 	for i := 3; i < len(seg); i++ {
-		if randomLooking(seg[i]) || knownSecret.FindString(seg[i]) == seg[i] && seg[i] != "" {
+		if randomLooking(seg[i]) || wholeSecret(seg[i]) {
 			seg[i] = r.vals.take(s.server, upperSnake(s.server+"_URL_KEY"), s.where, seg[i])
 		}
 	}

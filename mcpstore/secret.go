@@ -81,6 +81,31 @@ var (
 	keyRun  = regexp.MustCompile(`^[A-Za-z0-9_+/=~-]{24,}$`)
 )
 
+// wholeSecret reports whether all of a text is one credential of a known service.
+func wholeSecret(s string) bool { return mayHoldSecret(s) && knownSecret.FindString(s) == s }
+
+// mayHoldSecret is a quick look that spares most texts the slower ones.
+func mayHoldSecret(s string) bool {
+	run, mixed := 0, false
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z':
+			run++
+		case c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '$':
+			run, mixed = run+1, true
+		case c >= 0x80:
+			return true
+		default:
+			run, mixed = 0, false
+		}
+		if run >= 12 && mixed {
+			return true
+		}
+	}
+	return false
+}
+
 // randomLooking reports whether a text has the shape of a generated key: long, one run, of mixed characters, no path and no
 // words.
 func randomLooking(s string) bool {

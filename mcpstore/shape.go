@@ -18,7 +18,12 @@ type container struct {
 
 // plain folds a key so that mcpServers, mcp_servers and MCP-Servers are one.
 func plain(key string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(key))
+	return strings.ToLower(strings.Map(func(c rune) rune {
+		if strings.ContainsRune("_-. ", c) {
+			return -1
+		}
+		return c
+	}, key))
 }
 
 // containerKey tells whether servers stand under a key: by its name alone (sure), or only if the shape fits.
@@ -45,7 +50,7 @@ func serverLike(n *node) bool {
 			if m.value.kind == textNode || m.value.kind == listNode || serverLike(m.value) || m.value.get("path") != nil {
 				return true
 			}
-		case "url", "serverUrl", "server_url", "httpUrl", "http_url", "sseUrl", "serverURL", "endpoint":
+		case "url", "serverUrl", "server_url", "httpUrl", "http_url", "sseUrl", "serverURL", "endpoint", "uri", "baseUrl":
 			if strings.Contains(m.value.str(), "://") || strings.HasPrefix(m.value.str(), "${") {
 				return true
 			}

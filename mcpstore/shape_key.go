@@ -54,7 +54,7 @@ func meaningOf(key string) meaning {
 		return envFileKey
 	case "cwd", "workingDirectory", "working_directory", "workingDir", "working_dir", "workDir", "workdir":
 		return cwdKey
-	case "url", "serverUrl", "serverURL", "server_url", "httpUrl", "http_url", "sseUrl", "sse_url", "endpoint", "uri":
+	case "url", "serverUrl", "serverURL", "server_url", "httpUrl", "http_url", "sseUrl", "sse_url", "endpoint", "uri", "baseUrl":
 		return urlKey
 	case "headers", "http_headers", "httpHeaders", "customHeaders":
 		return headersKey
