@@ -3,6 +3,8 @@ package registry
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +49,10 @@ func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, e
 	})
 }
 
-func newReceipt() string { return fmt.Sprintf("%08x", rand.Uint32()) }
+// newReceipt joins what a person sees with the two records of a call; it is no secret.
+func newReceipt() string {
+	return hex.EncodeToString(binary.BigEndian.AppendUint32(nil, rand.Uint32()))
+}
 
 func (c *call) timeout() time.Duration { return cmp.Or(c.Timeout, c.tool.timeout, c.r.opt.CallTimeout) }
 
@@ -135,8 +140,11 @@ func refusedState(name string, state schemas.State, why string, needs []string) 
 	return e
 }
 
-// admit refuses a tool that waits for approval.
+// admit refuses a tool that waits for approval, and a connector that would run with somebody else's sign-in.
 func (c *call) admit(context.Context) error {
+	if e := c.tool.server.entry; c.runsAs() != e.Owner {
+		return &schemas.Error{Code: schemas.CodeMissing, Text: e.Name + " runs as the one who asks, and only @" + cmp.Or(e.OwnerName, string(e.Owner)) + " is signed in here"}
+	}
 	switch c.tool.Held {
 	case "":
 		return nil
@@ -213,10 +221,6 @@ func denied(t schemas.Tool, d schemas.Decision) *schemas.Error {
 // request with its deadline, the size limit.
 func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context.Context, *session.Session) (json.RawMessage, error)) (schemas.Result, error) {
 	meter, mine := c.tool.server.meter.slots, c.t.member(c.Caller.Member)
-	if err := c.queue(ctx, mine); err != nil {
-		return schemas.Result{}, c.refused(ctx, err)
-	}
-	defer func() { <-mine }()
 	if err := c.queue(ctx, meter); err != nil {
 		return schemas.Result{}, c.refused(ctx, err)
 	}
@@ -224,6 +228,11 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 	if err := c.reach(ctx); err != nil {
 		return schemas.Result{}, c.refused(ctx, err)
 	}
+	if err := c.queue(ctx, mine); err != nil {
+		c.inst.release(time.Time{})
+		return schemas.Result{}, c.refused(ctx, err)
+	}
+	defer func() { <-mine }()
 	if err := c.begin(ctx); err != nil {
 		c.inst.release(time.Time{})
 		return schemas.Result{}, err
@@ -366,6 +375,8 @@ func (c *call) failed(err error, timeout time.Duration) error {
 		e.Text = fmt.Sprintf("%s did not answer within %s; whether it ran is unknown, so I did not try again", name, words(timeout))
 	case errors.Is(err, session.ErrTooLarge):
 		e.Text = name + " sent an answer that is too large; whether it ran is unknown, so I did not try again"
+	case errors.Is(err, session.ErrGarbage):
+		e.Text = name + " sent an answer that is not MCP; whether it ran is unknown, so I did not try again"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Text = "the wait for " + name + " was broken off; whether it ran is unknown, so I did not try again"
 	default:

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,7 @@ type script struct {
 	Stubborn  bool              // ignores SIGTERM and the end of its input
 	Refuse    string            // words of the error that answers initialize
 	Abilities string            // more capabilities, as JSON members
+	Lean      int               // answers tools/call without decoding, with a text of so many bytes
 }
 
 func toolJSON(name string, more ...string) json.RawMessage {
@@ -69,6 +71,8 @@ type speaker struct {
 	script
 	tag  string // who it is, for whoami
 	exit func()
+
+	calls sync.WaitGroup
 
 	mu    sync.Mutex
 	w     io.Writer
@@ -106,6 +110,10 @@ func (s *speaker) serve(r io.Reader) {
 		if err != nil {
 			return
 		}
+		if s.Lean > 0 && bytes.Contains(line, []byte(`"tools/call"`)) {
+			s.send("%s", lean(line, s.Lean))
+			continue
+		}
 		var m message
 		if json.Unmarshal(line, &m) != nil || s.Mute {
 			continue
@@ -126,7 +134,7 @@ func (s *speaker) serve(r io.Reader) {
 		case "tools/list":
 			s.send(`{"jsonrpc":"2.0","id":%s,"result":{"tools":%s}}`, m.ID, s.list())
 		case "tools/call":
-			go s.call(m)
+			s.calls.Go(func() { s.call(m) })
 		case "resources/list":
 			s.send(`{"jsonrpc":"2.0","id":%s,"result":{"resources":[{"uri":"file:///a","name":"a"}]}}`, m.ID)
 		case "resources/templates/list":
@@ -145,6 +153,13 @@ func (s *speaker) serve(r io.Reader) {
 			}
 		}
 	}
+}
+
+// lean answers a request with a text of size bytes by its id alone.
+func lean(line []byte, size int) string {
+	_, id, _ := bytes.Cut(line, []byte(`"id":`))
+	n := bytes.IndexFunc(id, func(r rune) bool { return r < '0' || r > '9' })
+	return `{"jsonrpc":"2.0","id":` + string(id[:n]) + `,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}]}}`
 }
 
 func (s *speaker) list() []byte {

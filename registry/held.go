@@ -127,7 +127,8 @@ func (e acceptEvent) handle(t *thread) {
 	s.pins, s.entry.Pins = pins, maps.Clone(pins)
 	s.settle = time.Time{}
 	s.remember()
-	t.unsaved[e.server], t.changed = true, true
+	t.save(e.server)
+	t.changed = true
 	t.publish()
 	e.reply <- nil
 }

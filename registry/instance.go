@@ -196,7 +196,7 @@ var errSilent = errors.New("no answer in time")
 // silence makes a deadline recognisable whatever it was wrapped in.
 func silence(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
-		return errSilent
+		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return err
 }
@@ -205,14 +205,18 @@ func silence(ctx context.Context, err error) error {
 func (i *instance) reach(ctx context.Context, opt *session.Options) error {
 	fill := func(text string) string { return substitute(text, i.values) }
 	if i.def.Remote() {
-		if i.t.r.opt.HTTP == nil {
-			return &schemas.Error{Code: schemas.CodeMissing, Text: "this build has no connectors"}
-		}
 		opt.URL, opt.SSE = fill(i.def.URL), i.def.Type == schemas.SSE
 		if (schemas.Server{Type: i.def.Type, URL: opt.URL}).Origin() != i.def.Origin() {
 			return &schemas.Error{Code: schemas.CodeInvalid, Text: "an input must not change the host of the URL"}
 		}
-		opt.Client = i.t.r.opt.HTTP(i.def)
+		switch {
+		case i.t.r.opt.Credentials != nil:
+			opt.Client = i.t.r.opt.Credentials(i.t.id, i.owner, i.def)
+		case i.t.r.opt.HTTP != nil:
+			opt.Client = i.t.r.opt.HTTP(i.def)
+		default:
+			return &schemas.Error{Code: schemas.CodeMissing, Text: "this build has no connectors"}
+		}
 		opt.Headers = make(map[string]string, len(i.def.Headers))
 		for k, v := range i.def.Headers {
 			opt.Headers[k] = fill(v)

@@ -47,6 +47,7 @@ type have struct {
 	starting bool
 	parked   bool // without a process for a reason that the configuration gave
 	failed   bool
+	unsigned bool // failed for want of a sign-in, which may have happened meanwhile
 	known    bool // its tools are known
 }
 
@@ -85,6 +86,8 @@ func decide(w want, h have, old, eager bool) action {
 		return action{w.Name, keep, schemas.Ready, "the new definition needs " + strings.Join(w.needs, ", ") + "; the one before runs on", w.needs}
 	case len(w.needs) > 0:
 		return parked(schemas.Needs, "")
+	case old && eager && h.unsigned && !h.parked:
+		return action{server: w.Name, verb: start}
 	case old && h.up && (h.serving == w.id || h.target == w.id):
 		return action{server: w.Name, verb: keep}
 	case old && h.up:

@@ -50,6 +50,9 @@ type Options struct {
 	Cache    *durable.Dir // data/cache
 	// HTTP gives the guarded client for a connector; nil: this build has no connectors.
 	HTTP func(schemas.Server) *http.Client
+	// Credentials, if set, is used in place of HTTP and gives a client that signs in as member; a sign-in that is missing
+	// comes back from its transport as *schemas.Error with CodeNeeds and never waits for a person.
+	Credentials func(thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) *http.Client
 
 	IdleStop       time.Duration // without a call until a server is stopped; 10 min
 	ConnectTimeout time.Duration // from start to the answer of initialize; 30 s

@@ -49,7 +49,7 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, able func
 	found := make([][]T, len(s.servers))
 	var wg sync.WaitGroup
 	for n, v := range s.servers {
-		if !able(v.status) || v.meter == nil {
+		if !able(v.status) || v.meter == nil || actsAs(v.entry, c.Member) != v.entry.Owner {
 			continue
 		}
 		wg.Go(func() {
@@ -187,6 +187,9 @@ func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method s
 	}
 	if who.Role < schemas.Member || !who.Member.Valid() {
 		return schemas.Result{}, c.refused(ctx, &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look, not use tools"})
+	}
+	if err := c.admit(ctx); err != nil {
+		return schemas.Result{}, c.refused(ctx, err)
 	}
 	d := s.policy.Decide(c.tool.Tool, who.Member, r.opt.Now())
 	if d.Verb == schemas.Deny {

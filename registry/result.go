@@ -19,6 +19,7 @@ const (
 	maxText    = 20_000   // characters of text in a result
 	maxBinary  = 8 << 20  // bytes of pictures, sound and files in a result, as base64
 	maxBlocks  = 100      // content blocks in a result
+	maxMember  = 4 << 10  // bytes of any other member of a block
 	maxSpilled = 16 << 20 // bytes of one result on disk
 	keptSpills = 50       // results on disk for one thread
 )
@@ -122,7 +123,7 @@ func shortenBlock(raw json.RawMessage, text, binary *int) (kept json.RawMessage,
 			*binary -= len(value)
 		case "resource":
 		default:
-			if len(value) > *text {
+			if len(value) > maxMember {
 				return nil, false
 			}
 		}

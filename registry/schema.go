@@ -61,7 +61,7 @@ func decode(raw []byte) (any, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); err != io.EOF {
+	if len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
 		return nil, errNotValid
 	}
 	return v, nil

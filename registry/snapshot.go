@@ -190,7 +190,7 @@ func (v *view) count(p schemas.Policy) {
 		if n == st.Tools && st.State == schemas.Ready {
 			st.State = schemas.Held
 		}
-		st.Why = joinWhy(st.Why, strings.Join(st.HeldTools, ", ")+" changed after approval and waits for a new one")
+		st.Why = joinWhy(st.Why, "held until somebody approves: "+strings.Join(st.HeldTools, ", "))
 	}
 	st.Why = joinWhy(st.Why, v.refused)
 	st.Why = short(st.Why, 2*whyLimit)

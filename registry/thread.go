@@ -18,7 +18,8 @@ const (
 	breaker      = 5                    // fast failures in a row until a server is left alone
 	fastFailure  = time.Minute          // a server that ran longer begins to count anew
 	maxBackoff   = time.Minute
-	threadIdle   = 10 * time.Minute // without a server or a question until a thread is forgotten
+	saveDelay    = 250 * time.Millisecond // servers that become ready together are published first, then saved
+	threadIdle   = 10 * time.Minute       // without a server or a question until a thread is forgotten
 )
 
 // event is something that the owner of a thread has to deal with.
@@ -76,7 +77,8 @@ type thread struct {
 	pokeAt   time.Time
 	changed  bool            // the snapshot is stale
 	unsaved  map[string]bool // servers whose pins or cache are not on disk yet
-	finished bool            // nobody needs the thread any more
+	saveAt   time.Time
+	finished bool // nobody needs the thread any more
 }
 
 // slot is one server of the configuration.
@@ -145,7 +147,9 @@ func (t *thread) own(ctx context.Context) {
 		t.drainMail()
 		t.due()
 		t.publish()
-		t.saveOne()
+		if len(t.unsaved) > 0 && !time.Now().Before(t.saveAt) {
+			t.saveOne()
+		}
 	}
 }
 
@@ -172,7 +176,7 @@ func (t *thread) patience() time.Duration {
 	now := time.Now()
 	wait := threadIdle
 	if len(t.unsaved) > 0 {
-		return 0
+		wait = min(wait, t.saveAt.Sub(now))
 	}
 	if !t.pokeAt.IsZero() {
 		wait = min(wait, t.pokeAt.Sub(now))
@@ -286,6 +290,7 @@ func (t *thread) reload(eager bool) ([]*instance, error) {
 
 func (s *slot) have() have {
 	h := have{target: s.id, up: s.inst != nil, starting: s.next != nil, parked: s.state != "", known: s.tools != nil}
+	h.unsigned = s.down == schemas.NeedsConnect && !h.starting
 	h.failed = s.fault != "" && !h.up && !h.starting
 	if h.up {
 		h.serving = s.inst.id
@@ -329,10 +334,12 @@ func (t *thread) act(a action, w want, values map[string]schemas.Secret) *instan
 			}
 		}
 	case park:
-		s.target(w, values)
 		if a.state != schemas.Idle {
 			s.end()
 			s.heal()
+		}
+		s.target(w, values)
+		if a.state != schemas.Idle {
 			s.state, s.why, s.needs = a.state, a.why, a.needs
 		}
 	case stop:
@@ -348,6 +355,14 @@ func (t *thread) act(a action, w want, values map[string]schemas.Secret) *instan
 func (s *slot) target(w want, values map[string]schemas.Secret) {
 	s.def, s.id, s.values = w.def, w.id, values
 	s.state, s.why, s.needs = "", "", nil
+	s.unlearn()
+}
+
+// unlearn forgets tools of a definition that neither runs nor is to run.
+func (s *slot) unlearn() {
+	if s.inst == nil && s.toolsFor != s.id.fingerprint {
+		s.tools, s.toolsFor, s.approved = nil, "", nil
+	}
 }
 
 // heal forgets failures.
@@ -394,7 +409,11 @@ func (e restartEvent) handle(t *thread) {
 		return
 	}
 	old := s.inst
-	s.end()
+	if old != nil && old.id != s.id {
+		old = nil // the last good one serves while its successor is tried again
+	} else {
+		s.end()
+	}
 	s.heal()
 	inst := t.launch(s, old)
 	t.publish()
@@ -445,8 +464,16 @@ func (t *thread) learn(s *slot) {
 		s.pin()
 	}
 	s.remember()
-	t.unsaved[s.entry.Name] = true
+	t.save(s.entry.Name)
 	t.changed = true
+}
+
+// save has the pins and cache of a server written soon.
+func (t *thread) save(server string) {
+	if len(t.unsaved) == 0 {
+		t.saveAt = time.Now().Add(saveDelay)
+	}
+	t.unsaved[server] = true
 }
 
 // firstPins takes the first complete list after an approval as approved, and what appears within the settling time.
@@ -474,6 +501,7 @@ func (e endEvent) handle(t *thread) {
 		s.next = nil
 	} else {
 		s.inst = nil
+		s.unlearn()
 	}
 	if e.why == "" {
 		return

@@ -23,12 +23,14 @@ func (c *call) record(e schemas.Event) schemas.Record {
 	return rec
 }
 
-// runsAs is whose credentials and sandbox a call uses.
-func (c *call) runsAs() schemas.MemberID {
-	if e := c.tool.server.entry; e.Auth == nil || e.Auth.Identity != "requester" {
+func (c *call) runsAs() schemas.MemberID { return actsAs(c.tool.server.entry, c.Caller.Member) }
+
+// actsAs is whose credentials and sandbox a member's call uses.
+func actsAs(e schemas.Entry, m schemas.MemberID) schemas.MemberID {
+	if e.Auth == nil || e.Auth.Identity != "requester" {
 		return e.Owner
 	}
-	return c.Caller.Member
+	return m
 }
 
 // begin writes the record without which nothing is sent.
