@@ -96,7 +96,7 @@ type Options struct {
 	// Import reads a text of unknown kind. name is the shown name of the file, "" for pasted text; hint the server's name when
 	// the text is a single definition.
 	Import func(name string, data []byte, hint string) schemas.Import
-	// Place says where programs of members who come in through a door run.
+	// Place says where programs of members who come in through a door run; the door is "" on the card of a hand edit.
 	Place func(schemas.Door) schemas.Place
 
 	CardTTL   time.Duration    // how long a card waits for its answer; 0 = 10 min

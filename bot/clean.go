@@ -87,8 +87,8 @@ func hidden(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// bare is a word that needs no quotes in a shown or typed command line.
-func bare(s string) bool {
+// plainWord is a word that needs no quotes in a shown or typed command line.
+func plainWord(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool {
 		letter := r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r))
 		return !letter && !strings.ContainsRune("_@%+=:,./{}$~^-", r)

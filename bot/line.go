@@ -75,7 +75,7 @@ func words(s string) ([]string, error) {
 // quote writes one argument so that words reads it back.
 func quote(arg string) string {
 	switch {
-	case bare(arg):
+	case plainWord(arg):
 		return arg
 	case !strings.Contains(arg, "'"):
 		return "'" + arg + "'"

@@ -64,7 +64,7 @@ func (b *Bot) giveForm(ctx context.Context, t turn, ids []string, only string) (
 			if in.Description != "" {
 				f.Hint = short(clean(in.Description), 80) + ", " + f.Hint
 			}
-			if !in.Password {
+			if !in.Password && in.Default != "" { // a value with a public default is none to hide
 				f.Kind, f.Default = "", in.Default
 			}
 			if len(in.Options) > 0 {

@@ -105,6 +105,15 @@ func (b *Bot) Edited(e schemas.Edited) {
 	b.publish(Notice{Thread: e.Thread, Changed: true, Reply: b.editedCard(e)}, "")
 }
 
+// bare is a context that only a deadline around it ends: the watcher's notify brings none, and its record must not be lost
+// because the watcher is about to stop.
+type bare struct{}
+
+func (bare) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (bare) Done() <-chan struct{}       { return nil }
+func (bare) Err() error                  { return nil }
+func (bare) Value(any) any               { return nil }
+
 // outside writes down what came in by another hand; who did it is not known.
 func (b *Bot) outside(e schemas.Edited) {
 	var parts []string
@@ -120,8 +129,7 @@ func (b *Bot) outside(e schemas.Edited) {
 	if e.Policy {
 		parts = append(parts, "policy.json")
 	}
-	// The watcher's notify has no context; the write is local and short.
-	ctx, cancel := context.WithTimeout(context.TODO(), noteWait)
+	ctx, cancel := context.WithTimeout(bare{}, noteWait)
 	defer cancel()
 	b.noted(ctx, schemas.Caller{Thread: e.Thread}, schemas.Record{Event: schemas.EventOutside, Detail: short(clean(strings.Join(parts, " · ")), 300)})
 }
@@ -159,9 +167,13 @@ func (b *Bot) editedCard(e schemas.Edited) Reply {
 	p := schemas.Proposal{Thread: e.Thread, Changes: e.Waiting}
 	for _, c := range e.Waiting {
 		if c.After != nil {
+			if len(e.Waiting) > 1 {
+				r.Blocks = append(r.Blocks, Block{Text: clean(c.Server)})
+			}
 			r.Blocks = append(r.Blocks, Block{Facts: changeFacts(p, schemas.Change{Server: c.Server, Kind: schemas.Added, After: c.After, Remote: c.Remote})})
 		}
 	}
+	r.Blocks = append(r.Blocks, Block{Facts: b.commonFacts(p)})
 	r.Blocks = append(r.Blocks, noteWarnings(p)...)
 	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}, {Key: "back", Label: "Put back"}}
 	c := &card{by: schemas.Caller{Thread: e.Thread}, role: schemas.Member, look: []string{"change"}, may: func(c schemas.Caller) error { return mayApprove(c, e.Waiting) }}

@@ -229,6 +229,9 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 	for _, f := range foundOf(p, c) {
 		add("secrets", clean(f.Input), "moved to "+whose(p, c)+" vault; the config keeps ${input:"+clean(f.Input)+"}")
 	}
+	if slices.ContainsFunc(p.Edit.Put, func(d schemas.Draft) bool { return d.Server.Name == c.Server && d.Disabled }) {
+		add("off", "as the text says; it does not start", "/mcp enable "+clean(c.Server))
+	}
 	for _, id := range p.Needs[c.Server] {
 		add("needs", clean(id), "asked for after Confirm")
 	}
@@ -263,7 +266,7 @@ func (b *Bot) commonFacts(p schemas.Proposal) []Fact {
 	}
 	as := "calls run as you"
 	for _, c := range p.Changes {
-		if runs(c.Kind) && c.Owner != "" && c.Owner != p.By.Member {
+		if p.By.Member == "" || runs(c.Kind) && c.Owner != "" && c.Owner != p.By.Member {
 			as = "calls run as each server's owner"
 		}
 	}
@@ -308,7 +311,7 @@ func noteBlocks(p schemas.Proposal) []Block {
 
 func noteText(n schemas.Note) string {
 	text := clean(n.Text)
-	if n.Server != "" && !strings.Contains(n.Text, n.Server) {
+	if n.Server != "" && !strings.Contains(" "+strings.ReplaceAll(n.Text, ":", " ")+" ", " "+n.Server+" ") {
 		text = clean(n.Server) + ": " + text
 	}
 	return text
@@ -324,7 +327,9 @@ func trust(p schemas.Proposal) string {
 		if c.After.Remote() {
 			hosts = append(hosts, "`"+clean(hostOf(c.After.URL))+"`")
 		} else {
-			programs = append(programs, "`"+short(clean(program(*c.After)), 80)+"`")
+			if name := "`" + short(clean(program(*c.After)), 80) + "`"; !slices.Contains(programs, name) {
+				programs = append(programs, name)
+			}
 		}
 	}
 	var lines []string
@@ -341,16 +346,23 @@ func trust(p schemas.Proposal) string {
 
 // program names what a command line really runs: the package of a launcher, the script of an interpreter, else the command.
 func program(s schemas.Server) string {
-	launchers := []string{"npx", "bunx", "uvx", "pnpm", "pipx", "npm", "yarn", "bun", "deno", "uv", "node", "python", "python3", "docker"}
+	launchers := map[string][]string{ // and their words in front of what they launch
+		"npx": nil, "bunx": nil, "uvx": nil, "node": nil, "python": nil, "python3": nil, "npm": {"exec", "x"}, "pnpm": {"dlx", "exec"},
+		"yarn": {"dlx"}, "bun": {"run", "x"}, "deno": {"run"}, "uv": {"run", "tool", "x"}, "pipx": {"run"}, "docker": {"run"},
+	}
 	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(strings.ReplaceAll(s.Command, `\`, "/")), ".exe"), ".cmd")
-	if !slices.Contains(launchers, base) {
+	before, known := launchers[base]
+	if !known {
 		return s.Command
 	}
 	for _, a := range s.Args {
-		if strings.HasPrefix(a, "-") || slices.Contains([]string{"run", "dlx", "exec", "x", "tool"}, a) {
+		switch {
+		case a == "-c" || a == "-e" || a == "--eval": // the program is the argument itself, and the card shows it
+			return s.Command
+		case strings.HasPrefix(a, "-") || slices.Contains(before, a):
 			continue
 		}
-		if i := strings.LastIndex(a, "@"); i > 0 && strings.HasPrefix(base, "np") {
+		if i := strings.LastIndex(a, "@"); i > 0 && (base == "npx" || base == "bunx") {
 			a = a[:i]
 		}
 		return a
