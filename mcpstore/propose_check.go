@@ -72,7 +72,7 @@ func (p *plan) change(x *transition) (c schemas.Change, ok bool) {
 			if switched {
 				c.Fields = append(c.Fields, "enabled")
 			}
-		case x.approve && slices.Contains(p.edit.Approve, x.name()) && x.entry.Pending():
+		case x.approve && p.asks(x) && x.entry.Pending():
 			c.Kind, x.approved = schemas.Approved, true
 		case switched && x.enabled:
 			c.Kind = schemas.Enabled
@@ -85,6 +85,12 @@ func (p *plan) change(x *transition) (c schemas.Change, ok bool) {
 		}
 	}
 	return c, true
+}
+
+// asks reports whether the edit wants a yes to what the file says already. An upload does not: a download that is uploaded
+// again changes nothing.
+func (p *plan) asks(x *transition) bool {
+	return p.edit.Source == connectSource || slices.Contains(p.edit.Approve, x.name())
 }
 
 func (p *plan) allowed(x *transition, kind schemas.ChangeKind) error {

@@ -265,6 +265,16 @@ func TestPropose_Remote(t *testing.T) {
 		t.Error("not in its file only")
 	}
 	r.refused(alice, put(draft("linear", "echo")), schemas.CodeInvalid)
+	r.hand("mcp_remote.json", `{"mcpServers": {"linear": {"type": "http", "url": "https://linear.example/mcp"}, "hand": {"type": "http", "url": "https://h.example/mcp"}}}`)
+	byHand := put(remote("hand", "https://h.example/mcp"))
+	if p = r.propose(chief, byHand); !p.Empty() || !r.entry("hand").Pending() {
+		t.Error(kinds(p))
+	}
+	byHand.Source = "connect"
+	if p = r.propose(chief, byHand); kinds(p) != "approved hand" {
+		t.Error(kinds(p))
+	}
+	r.commit(chief, schemas.Edit{Remove: []string{"hand"}})
 	if p = r.propose(alice, put(remote("linear", "https://linear.example/mcp"))); kinds(p) != "unchanged linear" || len(p.Remote) != 0 {
 		t.Error(kinds(p), p.Remote)
 	}

@@ -239,10 +239,13 @@ func (s *Store) locked(ctx context.Context, id schemas.ThreadID, change func(*du
 	}
 	s.seeOutside(t, snap)
 	err = change(dir, snap)
-	// Also after a failure: a part may have been written.
 	after, readErr := s.refresh(t, true)
-	if readErr == nil {
+	switch {
+	case readErr != nil:
+	case err == nil:
 		s.ownWrite(t, after)
+	default: // a part may have been written, and nobody else tells of it
+		s.seeOutside(t, after)
 	}
 	if err == nil {
 		return readErr

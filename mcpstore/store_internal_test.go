@@ -2,6 +2,8 @@ package mcpstore
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"time"
 
 	"bobbin/schemas"
@@ -70,4 +72,15 @@ func DiffOf(before, after schemas.Server) (string, []string) {
 		return d
 	}
 	return tags.diff(docs(before), docs(after), [2]bool{true, false}), fields(canonical(before), canonical(after))
+}
+
+// Splice reads now in part, after was, and reports whether that is possible and gives what reading the whole does.
+func Splice(was, now string, servers int) (spliced, same bool, got, want string) {
+	s := &Store{opt: Options{servers: servers}}
+	doc, ok := s.redecode(fileLocal, []byte(was), s.decode(fileLocal, []byte(was)), []byte(now))
+	if !ok {
+		return false, true, "", ""
+	}
+	got, want = fmt.Sprintf("%+v", doc), fmt.Sprintf("%+v", s.decode(fileLocal, []byte(now)))
+	return true, reflect.DeepEqual(doc.Servers, s.decode(fileLocal, []byte(now)).Servers) && got == want, got, want
 }

@@ -97,7 +97,7 @@ type content struct {
 // snapshot is one consistent reading of a thread. It is never changed.
 type snapshot struct {
 	sums   [fileCount]string
-	raw    [2][]byte // mcp.json and mcp_remote.json as they are, kept while they are broken
+	raw    [2][]byte // the texts of large files, to read only what changes in them
 	docs   [2]stored // the same, last good when broken
 	broken [fileCount]bool
 	refuse error // why nothing may be written here: a newer format, an irregular file
@@ -196,21 +196,31 @@ func (s *Store) buildDoc(id schemas.ThreadID, prev, next *snapshot, i int, f con
 		return
 	}
 	if prev != nil && prev.sums[i] == f.sum && !prev.broken[i] {
-		next.docs[i] = prev.docs[i]
+		next.docs[i], next.raw[i] = prev.docs[i], prev.raw[i]
 		return
 	}
 	problems := schemas.Problems{unreadable(fileName(i), f.err)}
 	if f.err == nil {
-		doc := s.decode(i, f.data)
+		var doc stored
+		spliced := false
+		if prev != nil && !prev.broken[i] {
+			doc, spliced = s.redecode(i, prev.raw[i], prev.docs[i], f.data)
+		}
+		if !spliced {
+			doc = s.decode(i, f.data)
+		}
 		if len(doc.Problems) == 0 {
 			next.docs[i] = doc
+			if len(doc.Servers) >= spliceMin {
+				next.raw[i] = f.data
+			}
 			return
 		}
 		problems = doc.Problems
 	} else {
 		next.refuse = failure("nothing can be changed here", f.err)
 	}
-	next.broken[i], next.raw[i] = true, f.data
+	next.broken[i] = true
 	next.cfg.Problems = append(next.cfg.Problems, problems...)
 	if prev != nil {
 		next.docs[i] = prev.docs[i]

@@ -3,6 +3,7 @@ package mcpstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -144,6 +145,24 @@ func TestRun_OwnCommits(t *testing.T) {
 	if err := r.Run(t.Context(), func(schemas.Edited) {}); err == nil {
 		t.Error("two watchers")
 	}
+}
+
+// A commit that dies half-way is told of, because its part holds.
+func TestRun_HalfCommit(t *testing.T) {
+	r := open(t, mcpstore.Options{})
+	r.commit(alice, put(draft("a", "echo"), draft("b", "echo")))
+	l := watch(t, r)
+	if err := errors.Join(os.RemoveAll(r.file("history")), os.WriteFile(r.file("history"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Commit(t.Context(), alice, r.propose(alice, schemas.Edit{Remove: []string{"a"}}))
+	if schemas.CodeOf(err) != schemas.CodeFailed {
+		t.Fatal(err)
+	}
+	if e := l.next(); !slices.Equal(e.Removed, []string{"a"}) {
+		t.Errorf("%+v", e)
+	}
+	l.silent(quiet)
 }
 
 func TestRun_HandEdit(t *testing.T) {
