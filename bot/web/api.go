@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -194,66 +191,6 @@ func (in *asked) readFile(r *http.Request) error {
 		return errShape
 	}
 	return nil
-}
-
-// bringing are the verbs whose words may hold a definition or a secret.
-var bringing = regexp.MustCompile(`\A(/mcp\s+(?:add-json|add|connect|edit|secrets|install)\b)(?:\s+([A-Za-z0-9][A-Za-z0-9._-]{0,47})(?:\s|\z))?(.*)`)
-
-// verbed lines begin with a word that may be a verb; anything else may be a secret in the wrong place.
-var verbed = regexp.MustCompile(`\A/mcp(?:\s+[a-z][a-z-]{1,11}(?:\s|\z)|\s*\z)`)
-
-// said is what the conversation keeps of the person's own words. Definitions are left out, for they may hold secrets: the
-// card that answers shows them masked.
-func (in asked) said() string {
-	text := strings.TrimSpace(in.Text)
-	switch {
-	case in.file != nil:
-		return fmt.Sprintf("%s · %s", in.file.Name, size(len(in.file.Data)))
-	case in.Action != nil:
-		return ""
-	case in.Verb != "":
-		return "/mcp " + in.Verb
-	}
-	first, _, _ := strings.Cut(text, "\n")
-	if strings.HasPrefix(text, "/mcp") && !verbed.MatchString(first) {
-		return "/mcp …"
-	}
-	if m := bringing.FindStringSubmatch(first); m != nil {
-		out := m[1]
-		if m[2] != "" {
-			out += " " + m[2]
-		}
-		if strings.TrimSpace(m[3]) != "" || first != text {
-			out += " …"
-		}
-		return out
-	}
-	if strings.HasPrefix(text, `"mcpServers"`) {
-		return "a config, " + plural(strings.Count(text, "\n")+1, "line")
-	}
-	i := strings.Index(text, "{")
-	if i == 0 || i > 0 && (text[0] == '/' || strings.HasPrefix(text, "```")) {
-		lines := strings.Count(text[i:], "\n") + 1
-		if i == 0 || text[0] != '/' {
-			return fmt.Sprintf("a config, %s", plural(lines, "line"))
-		}
-		return strings.TrimSpace(text[:i]) + " {…}"
-	}
-	return text
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
-func size(n int) string {
-	if n < 1024 {
-		return plural(n, "byte")
-	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/1024)
 }
 
 // events is the stream of a thread (Server-Sent Events, WHATWG HTML section 9.2): "history", "entry", "progress", "board".

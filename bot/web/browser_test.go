@@ -125,6 +125,7 @@ func (b *tab) text(js string) string {
 // until waits for a JavaScript condition. It is evaluated from outside: the page's policy forbids code made from text.
 func (b *tab) until(js string) {
 	b.t.Helper()
+	js = `(() => { try { return Boolean(` + js + `); } catch { return false; } })()`
 	for deadline := time.Now().Add(20 * time.Second); b.text(js) != "true"; time.Sleep(15 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("never true: %s\n%s", js, b.text("document.body.innerText"))

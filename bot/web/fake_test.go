@@ -236,7 +236,7 @@ func card(expires time.Time) bot.Reply {
 	}
 }
 
-const diffText = `@@ -2,6 +2,14 @@
+const diffText = `@@ -2,8 +2,13 @@
    "mcpServers": {
 +    "github": {
 +      "command": "npx",

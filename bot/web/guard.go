@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // policy lets the page load nothing but its own files, run no inline script, and turn no text into markup (Trusted Types,
@@ -44,6 +45,8 @@ func (g guard) headers(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		// Nobody reads an answer forever; a stream moves this on with each write.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(longest + time.Minute))
 		next.ServeHTTP(w, r)
 	})
 }

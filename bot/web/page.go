@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -78,7 +80,9 @@ func (d *Door) page(w http.ResponseWriter, r *http.Request) {
 		d.notFound(w, r)
 		return
 	}
-	threads, err := d.opt.Threads(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+	defer cancel()
+	threads, err := d.opt.Threads(ctx)
 	if err != nil {
 		d.opt.Log.Warn("web: threads", "err", err)
 	}

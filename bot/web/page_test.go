@@ -380,18 +380,51 @@ func TestPage_SaysWhenBobbinIsGone(t *testing.T) {
 	b.shot("lost-light")
 }
 
+func TestPage_ProgressAndStop(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 1100, 800, false)
+	s.reply = func(ctx context.Context, req bot.Request) bot.Reply {
+		req.Progress("`github` is starting …")
+		<-ctx.Done()
+		return bot.Reply{Bad: true, Code: schemas.CodeUnknown, Blocks: []bot.Block{{Text: "stopped; whether it ran is unknown"}}}
+	}
+	b.paste("/mcp reload")
+	b.key(kb.Enter)
+	b.until(`document.querySelector(".pending-text")?.textContent === "github is starting …"`)
+	b.shot("progress-light")
+	b.click(".pending button")
+	b.until(`document.querySelector(".bad .tag-bad")?.textContent.includes("Outcome unknown") && !document.querySelector(".pending")`)
+}
+
 // TestScreenshot writes the picture of the README: go test ./bot/web -run Screenshot -screenshot ../../docs/page.png
 func TestScreenshot(t *testing.T) {
 	if *screenshot == "" {
 		t.Skip("no -screenshot file given")
 	}
 	s := start(t)
-	s.servers, s.tools = crowd()
-	s.servers = s.servers[1:4]
-	s.servers = append(s.servers, schemas.Status{Name: "search", Kind: schemas.Admin, State: schemas.Ready, Tools: 3, Tokens: 600})
-	b := open(t, s, 1280, 860, false)
-	b.do(chromedp.EmulateViewport(1280, 860, chromedp.EmulateScale(2)))
+	s.servers = []schemas.Status{
+		{Name: "files", Kind: schemas.Local, Owner: "alice", State: schemas.Ready, Tools: 11, Tokens: 1900},
+		{Name: "notes", Kind: schemas.Local, Owner: "bob", OwnerName: "bob", State: schemas.Needs, Needs: []string{"NOTES_KEY"}},
+		{Name: "weather", Kind: schemas.Local, Owner: "alice", State: schemas.Idle, Tools: 4, Tokens: 700},
+		{Name: "docs", Kind: schemas.Connector, Owner: "alice", State: schemas.Ready, Tools: 3, Tokens: 600},
+	}
+	s.reply = func(context.Context, bot.Request) bot.Reply {
+		r := card(time.Now().Add(10 * time.Minute))
+		r.Blocks[0].Text = "1 added: github · asked by you"
+		r.Blocks[1].Facts = []bot.Fact{
+			{Label: "runs", Value: "npx -y @modelcontextprotocol/server-github"},
+			{Label: "secrets", Value: "GITHUB_TOKEN", Note: "moved to your vault; the config keeps ${input:GITHUB_TOKEN}"},
+			{Label: "where", Value: "this machine, as you. NOT isolated"},
+			{Label: "reach", Value: "whatever this machine and its network can reach"},
+			{Label: "shared", Value: "everyone in this thread can use its tools; calls run as you"},
+		}
+		r.Blocks[2].Diff = strings.Replace(strings.Split(diffText, "-      ")[0], "@2026.8.31", "", 1)
+		return r
+	}
+	b := open(t, s, 1280, 820, false)
+	b.do(chromedp.EmulateViewport(1280, 820, chromedp.EmulateScale(2)))
 	b.say(pasted)
 	b.until(`!!document.querySelector(".card .diff")`)
+	b.text(`document.querySelector("#say").focus()`)
 	b.picture(*screenshot)
 }

@@ -84,8 +84,8 @@ function append(entry, loud) {
 }
 
 function item(entry) {
-  if (entry.kind === "you") return h("li", { class: "you", "data-n": entry.n }, h("span", { class: "vh" }, "You: "), h("span", { class: entry.text.startsWith("/") ? "said mono" : "said" }, entry.text));
-  const li = h("li", { class: `from-bot ${entry.kind}`, "data-n": entry.n });
+  if (entry.kind === "you") return h("div", { class: "you", "data-n": entry.n }, h("span", { class: "vh" }, "You: "), h("span", { class: entry.text.startsWith("/") ? "said mono" : "said" }, entry.text));
+  const li = h("div", { class: `from-bot ${entry.kind}`, "data-n": entry.n });
   if (entry.pending) li.append(pending(entry));
   else li.append(drawReply(entry.reply, entry, on(entry)));
   return li;

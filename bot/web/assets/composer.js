@@ -31,6 +31,11 @@ export function setupComposer({ send, upload }) {
     }
   });
   say.addEventListener("input", changed);
+  say.addEventListener("paste", (e) => {
+    if (!e.clipboardData.files.length) return;
+    e.preventDefault();
+    upload(e.clipboardData.files[0]);
+  });
   say.addEventListener("blur", () => setTimeout(close, 150));
   document.addEventListener("command", (e) => offer(e.detail));
   $("example").addEventListener("click", () => { put(example); say.focus(); });
