@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"bobbin/audit"
 	"bobbin/bot"
@@ -38,8 +39,11 @@ type launcher interface {
 	Close() error
 }
 
+// sweeper is a launcher that can end what a killed bobbin left running.
+type sweeper interface{ Sweep(context.Context) int }
+
 // newApp opens the data folder and wires the rooms; nothing runs yet.
-func (m *Main) newApp(log *slog.Logger) (*app, error) {
+func (m *Main) newApp(ctx context.Context, log *slog.Logger) (*app, error) {
 	data, err := durable.Open(m.Data)
 	if err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + m.Data + " cannot be used", Hint: "name another one with --data", Err: err}
@@ -54,14 +58,14 @@ func (m *Main) newApp(log *slog.Logger) (*app, error) {
 	if a.store, err = mcpstore.Open(folder["users"], mcpstore.Options{Log: log}); err != nil {
 		return nil, err
 	}
-	if a.journal, err = audit.Open(folder["users"], audit.Options{}); err != nil {
+	if a.journal, err = audit.Open(folder["users"], audit.Options{Log: log}); err != nil {
 		return nil, err
 	}
 	secrets, err := vault.Open(folder["vault"])
 	if err != nil {
 		return nil, err
 	}
-	if a.launcher, err = m.launcher(folder["work"], log); err != nil {
+	if a.launcher, err = m.launcher(ctx, folder["work"], log); err != nil {
 		return nil, err
 	}
 	late := &gate{}
@@ -101,37 +105,37 @@ func guarded() func(schemas.Server) *http.Client {
 func (a *app) run(ctx context.Context, door func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var (
-		wg   sync.WaitGroup
-		errs = make(chan error, 3)
-	)
+	// The log ends last, so that what the others write while they end is on disk, too.
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var logging, rest errgroup.Group
+	logging.Go(func() error { return a.journal.Run(last) })
 	part := func(run func(context.Context) error) {
-		wg.Go(func() {
-			if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				errs <- err
-				cancel()
+		rest.Go(func() error {
+			defer cancel()
+			if err := run(ctx); !errors.Is(err, context.Canceled) {
+				return err
 			}
+			return nil
 		})
 	}
-	part(a.journal.Run)
 	part(a.registry.Run)
 	part(func(ctx context.Context) error { return a.store.Run(ctx, a.bot.Edited) })
-	err := door(ctx)
-	cancel()
-	wg.Wait()
-	err = errors.Join(err, a.launcher.Close())
-	close(errs)
-	for e := range errs {
-		err = errors.Join(err, e)
-	}
-	return err
+	part(door)
+	err := errors.Join(rest.Wait(), a.launcher.Close())
+	end()
+	return errors.Join(err, logging.Wait())
 }
 
 // launcher picks where local servers run.
-func (m *Main) launcher(work *durable.Dir, log *slog.Logger) (launcher, error) {
+func (m *Main) launcher(ctx context.Context, work *durable.Dir, log *slog.Logger) (launcher, error) {
 	switch m.Sandbox {
 	case "auto", "process":
-		return sandbox.NewProcess(sandbox.Options{Work: work, Log: log})
+		p, err := sandbox.NewProcess(sandbox.Options{Work: work, Log: log})
+		if err == nil {
+			p.Sweep(ctx)
+		}
+		return p, err
 	case "off":
 		return sandbox.NewOff("local servers are switched off here", "start bobbin with --sandbox process"), nil
 	case "docker":

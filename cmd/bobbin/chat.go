@@ -40,7 +40,7 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 		return err
 	}
 	defer func() { _ = logFile.Close() }()
-	a, err := m.newApp(slog.New(slog.NewTextHandler(logFile, nil)))
+	a, err := m.newApp(ctx, slog.New(slog.NewTextHandler(logFile, nil)))
 	if err != nil {
 		return err
 	}

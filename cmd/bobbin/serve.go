@@ -37,7 +37,7 @@ func (m *Main) serveCommand() *cobra.Command {
 
 func (m *Main) serve(ctx context.Context, listen, user string) error {
 	log := slog.New(slog.NewTextHandler(m.Err, nil))
-	a, err := m.newApp(log)
+	a, err := m.newApp(ctx, log)
 	if err != nil {
 		return err
 	}
