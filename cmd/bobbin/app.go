@@ -39,9 +39,6 @@ type launcher interface {
 	Close() error
 }
 
-// sweeper is a launcher that can end what a killed bobbin left running.
-type sweeper interface{ Sweep(context.Context) int }
-
 // newApp opens the data folder and wires the rooms; nothing runs yet.
 func (m *Main) newApp(ctx context.Context, log *slog.Logger) (*app, error) {
 	data, err := durable.Open(m.Data)

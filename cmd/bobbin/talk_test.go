@@ -297,4 +297,6 @@ func rename(t testing.TB, file, content string) {
 }
 
 // matches reports whether a text has the pattern, across lines.
-func matches(pattern, text string) bool { return regexp.MustCompile(`(?s)` + pattern).MatchString(text) }
+func matches(pattern, text string) bool {
+	return regexp.MustCompile(`(?s)` + pattern).MatchString(text)
+}
