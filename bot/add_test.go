@@ -293,3 +293,17 @@ func TestCard_PressedAtOnce(t *testing.T) {
 		t.Errorf("%d confirmed, %d revisions", n, len(w.revs))
 	}
 }
+
+// A conflict that can be seen beforehand must not cost the value that is in the vault.
+func TestConfirm_ConflictKeepsOldValue(t *testing.T) {
+	w := newWorld(t)
+	w.press(alice(), w.say(alice(), "/mcp add-json "+github()), "Confirm")
+	card := w.say(alice(), "/mcp add-json "+strings.Replace(strings.Replace(github(), canary, "ghp_new", 1), "-y", "-q", 1))
+	w.have("boss", schemas.Server{Name: "other", Command: "o"})
+	wantCode(t, w.press(alice(), card, "Confirm"), schemas.CodeConflict)
+	for _, v := range w.vault {
+		if v.Reveal() != canary {
+			t.Error("the old value is gone")
+		}
+	}
+}

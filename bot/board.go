@@ -71,7 +71,7 @@ func (b *Bot) Board(ctx context.Context, c schemas.Caller) (Board, error) {
 }
 
 // Complete gives whole lines that the typed one may go on to: verbs, then server and tool names as the verb takes them. It
-// contacts nothing.
+// waits 1 s at most and starts nothing that was not approved.
 func (b *Bot) Complete(ctx context.Context, c schemas.Caller, line string) []string {
 	if len(line) > 200 || !c.Thread.Valid() {
 		return nil

@@ -65,7 +65,7 @@ func (w *world) Propose(_ context.Context, c schemas.Caller, e schemas.Edit) (sc
 	for _, l := range []struct {
 		names []string
 		kind  schemas.ChangeKind
-	}{{e.Remove, schemas.Removed}, {e.Enable, schemas.Enabled}, {e.Disable, schemas.Disabled}, {e.Approve, schemas.Approved}} {
+	}{{e.Remove, schemas.Removed}, {e.Approve, schemas.Approved}, {e.Enable, schemas.Enabled}, {e.Disable, schemas.Disabled}} {
 		for _, n := range l.names {
 			old, ok := w.cfg.Find(n)
 			if !ok {
@@ -74,6 +74,9 @@ func (w *world) Propose(_ context.Context, c schemas.Caller, e schemas.Edit) (sc
 			named = append(named, n)
 			s := old.Server
 			ch := schemas.Change{Server: n, Kind: l.kind, Before: &s, After: &s, Owner: old.Owner, Remote: s.Remote()}
+			if l.kind == schemas.Approved {
+				p.Found = append(p.Found, w.handFound...)
+			}
 			if l.kind == schemas.Removed {
 				ch.After = nil
 			}

@@ -93,7 +93,11 @@ func quoteAll(args []string) string {
 
 // looksLikeConfig reports whether a text without a command is a pasted config.
 func looksLikeConfig(s string) bool {
-	return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "```") || strings.HasPrefix(s, `"mcpServers"`)
+	inner := unfence(s)
+	if strings.HasPrefix(s, "```") && (strings.Contains(inner, "mcpServers") || strings.Contains(inner, "mcp_servers")) {
+		return true
+	}
+	return strings.HasPrefix(inner, "{") || strings.HasPrefix(s, `"mcpServers"`)
 }
 
 // parse reads what follows "/mcp".

@@ -2,8 +2,10 @@ package bot
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -76,5 +78,24 @@ func TestNumbers(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestDeck_TakenOnce(t *testing.T) {
+	d := deck{open: map[string]*card{}}
+	c := &card{expires: time.Unix(100, 0)}
+	d.put("n", c, time.Unix(0, 0))
+	if d.get("n", "", time.Unix(1, 0)) != c || !d.take("n", c) || d.take("n", c) {
+		t.Error("a card that two hold is taken by one")
+	}
+	for i := range 2 * maxCards {
+		d.put(strconv.Itoa(i), &card{expires: time.Unix(int64(100+i), 0)}, time.Unix(0, 0))
+	}
+	if len(d.open) != maxCards || d.get("127", "", time.Unix(1, 0)) == nil {
+		t.Errorf("%d cards of one member", len(d.open))
+	}
+	d.put("last", c, time.Unix(1000, 0))
+	if len(d.open) != 1 {
+		t.Error("expired cards, and the secrets in them, stay in memory")
 	}
 }

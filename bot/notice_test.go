@@ -317,3 +317,32 @@ func TestEdited_PutBack(t *testing.T) {
 		t.Error("a hand-made entry has nothing to go back to but its absence")
 	}
 }
+
+// A literal secret in an entry made by hand is sealed for who becomes its owner: the one who says yes.
+func TestEnable_NobodysEntry(t *testing.T) {
+	w := newWorld(t)
+	w.have("", schemas.Server{Name: "byhand", Command: "x", Env: map[string]string{"K": "${input:K}"}})
+	w.cfg.Entries[0].Approval = nil
+	w.handFound = []schemas.Found{{Server: "byhand", Input: "K", Value: schemas.NewSecret(canary)}}
+	want(t, w.say(alice(), "/mcp enable byhand"), "only a manager of the thread can change byhand, since nobody owns it yet")
+	card := w.say(boss(), "/mcp enable byhand")
+	want(t, card, "1 approved: byhand", "runs: x", "secrets: K")
+	w.press(caller("deputy", schemas.Manager), card, "Confirm")
+	for k := range w.vault {
+		if k.Member != "deputy" {
+			t.Errorf("sealed for %q", k.Member)
+		}
+	}
+	if len(w.vault) != 1 {
+		t.Errorf("vault %v", w.vault)
+	}
+}
+
+func TestSettled_Gone(t *testing.T) {
+	w := newWorld(t)
+	card := w.say(alice(), "/mcp add-json "+github())
+	w.failWith["Apply"] = &schemas.Error{Code: schemas.CodeInternal, Err: errors.New("registry stopped")}
+	r := w.press(alice(), card, "Confirm")
+	want(t, r, "the change is saved", "something went wrong on my side", "The change itself is saved")
+	wantNot(t, r, "Your config is unchanged")
+}

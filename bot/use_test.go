@@ -306,6 +306,9 @@ func TestGuest(t *testing.T) {
 			t.Errorf("%s: denied %v", v.Name, denied)
 		}
 	}
+	w.state["github"] = schemas.Status{State: schemas.Failed, Why: "exited with 1", Stderr: "at /home/alice/x"}
+	wantNot(t, w.say(guest(), "/mcp show github"), "/home/alice")
+	want(t, w.say(alice(), "/mcp show github"), "/home/alice")
 	want(t, w.say(guest(), "/mcp remove github"), "guests may look here, not use or change servers", "ask a member of the thread")
 	if len(w.records) != 0 || len(w.calls) != 0 {
 		t.Errorf("records %v, calls %v", w.records, w.calls)
