@@ -260,6 +260,18 @@ func TestPolicy(t *testing.T) {
 	want(t, w.say(alice(), "/mcp policy allow github.whoami me"), "what is not on it is hidden from you now")
 }
 
+// A rule holds when its reply is there: what calls go by was brought in line first.
+func TestPolicy_HoldsAtOnce(t *testing.T) {
+	w := issues(t)
+	before := w.touched
+	w.say(boss(), "/mcp policy deny github.*")
+	if w.touched == before {
+		t.Error("the rule was stored only")
+	}
+	w.failWith["Apply"] = errors.New("no disk")
+	want(t, w.say(boss(), "/mcp policy forget github.*"), "the change is saved")
+}
+
 // I2: a secret given in any way is in no reply, notice, log or record.
 func TestCanary(t *testing.T) {
 	w := newWorld(t)

@@ -112,6 +112,9 @@ func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bo
 		return Reply{}, err
 	}
 	b.Changed(t.caller.Thread)
+	if err := b.ruled(ctx, t.caller.Thread); err != nil {
+		return b.saved(t, nil, err), nil
+	}
 	if list == "forget" {
 		if !found {
 			return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
@@ -123,6 +126,16 @@ func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bo
 		text += "; what is not on it is hidden from you now"
 	}
 	return Reply{Private: mine, Blocks: []Block{{Text: text}}}, nil
+}
+
+// ruled waits until calls obey the rules that were just stored; what else the config wants may go on starting.
+func (b *Bot) ruled(ctx context.Context, thread schemas.ThreadID) error {
+	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
+	defer cancel()
+	if err := b.opt.Live.Apply(wait, thread); err != nil && wait.Err() == nil {
+		return err
+	}
+	return nil
 }
 
 // applyRule moves a pattern to one list; a pattern stands in one list only. It reports whether it stood anywhere before.

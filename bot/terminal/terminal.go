@@ -220,10 +220,11 @@ func (d *Door) ask(f bot.Field) (string, error) {
 	for i, o := range f.Options {
 		d.print(fmt.Sprintf("    %d) %s\n", i+1, clean(o)))
 	}
-	line, more, err := d.in.ReadLine(d.draw.prompt(f), f.Kind == "secret")
+	hide := f.Kind == "secret" || d.opt.Echo && f.Kind == "multiline" // env lines may hold secrets, and a pipe's output is often kept
+	line, more, err := d.in.ReadLine(d.draw.prompt(f), hide)
 	for err == nil && more {
 		var next string
-		next, more, err = d.in.ReadLine("", f.Kind == "secret")
+		next, more, err = d.in.ReadLine("", hide)
 		line += "\n" + next
 	}
 	if err != nil && line == "" {
