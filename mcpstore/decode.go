@@ -13,9 +13,11 @@ const (
 	maxText    = 256 << 10 // bytes of a config file
 	maxDepth   = 32        // nesting of objects and lists
 	maxServers = 32        // in one file
-	maxArgs    = 64        // of one server
+	maxArgs    = 128       // of one server; galleries write long lists of optional flags
 	maxArg     = 4 << 10   // bytes of one argument or value
 	maxEnv     = 64        // variables or headers of one server
+
+	maxProblems = 100 // told at once
 )
 
 // stored is one strictly read mcp.json or mcp_remote.json. With Problems nothing else of it may be used.

@@ -1,6 +1,7 @@
 package mcpstore
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -95,38 +96,26 @@ func (m *mender) fail(at int, hint, format string, a ...any) {
 
 // skip passes white space and comments.
 func (m *mender) skip() {
-	for m.i < len(m.src) {
+	for m.i < len(m.src) && m.stuck == nil {
 		rest := m.src[m.i:]
 		switch c := rest[0]; {
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 			m.i++
-		case c == '/' && len(rest) > 1 && rest[1] == '/':
+		case bytes.HasPrefix(rest, []byte("//")):
+			m.lineComment(rest)
+		case bytes.HasPrefix(rest, []byte("/*")):
 			m.loose = append(m.loose, flaw{at: m.i, text: "comments are not allowed in a stored file"})
-			n := strings.IndexByte(string(rest), '\n')
-			if n < 0 { // a line comment at the very end needs its line end
-				n = len(rest)
-				m.edits = append(m.edits, edit{len(m.src), 0, "\n"})
-			}
-			if strings.ContainsAny(string(rest[:n]), "\u2028\u2029") {
-				m.edits = append(m.edits, edit{m.i, n, ""})
-			}
-			m.i += n
-		case c == '/' && len(rest) > 1 && rest[1] == '*':
-			m.loose = append(m.loose, flaw{at: m.i, text: "comments are not allowed in a stored file"})
-			n := strings.Index(string(rest[2:]), "*/")
+			n := bytes.Index(rest[2:], []byte("*/"))
 			if n < 0 {
 				m.fail(m.i, `close it with "*/"`, "this comment has no end")
 				return
 			}
 			m.i += n + 4
 		case c == '#':
-			n := strings.IndexByte(string(rest), '\n')
-			if n < 0 {
-				n = len(rest)
-			}
+			n := lineLen(rest)
 			m.fix(m.i, n, "", `a "#" line is no JSON`)
 			m.i += n
-		case strings.HasPrefix(string(rest[:min(3, len(rest))]), "\u00a0"), strings.HasPrefix(string(rest[:min(3, len(rest))]), "\u200b"):
+		case bytes.HasPrefix(rest, []byte("\u00a0")), bytes.HasPrefix(rest, []byte("\u200b")):
 			_, n := utf8.DecodeRune(rest)
 			m.fix(m.i, n, strings.Repeat(" ", n), "an invisible character stands between two values")
 			m.i += n
@@ -134,6 +123,24 @@ func (m *mender) skip() {
 			return
 		}
 	}
+}
+
+func (m *mender) lineComment(rest []byte) {
+	m.loose = append(m.loose, flaw{at: m.i, text: "comments are not allowed in a stored file"})
+	n := lineLen(rest)
+	if n == len(rest) { // a line comment at the very end needs its line end
+		m.edits = append(m.edits, edit{m.i, n, ""})
+	} else if bytes.ContainsAny(rest[:n], "\u2028\u2029") {
+		m.edits = append(m.edits, edit{m.i, n, ""})
+	}
+	m.i += n
+}
+
+func lineLen(b []byte) int {
+	if n := bytes.IndexByte(b, '\n'); n >= 0 {
+		return n
+	}
+	return len(b)
 }
 
 // fragment reports whether the text begins with a name and a colon instead of a brace.

@@ -141,6 +141,9 @@ func (s *source) excerpt(line int) string {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
 	}
+	if len(text) > maxArg {
+		return ""
+	}
 	return maskLine(strings.TrimRight(string(text), "\r"), s.json)
 }
 

@@ -198,7 +198,7 @@ func TestSchema_AgreesWithDecode(t *testing.T) {
 		`{"url":"https://a.example","auth":{"type":"oauth","scopes":["a"],"clientId":"c","identity":"requester"}}`, `{"url":"https://a.example","auth":{}}`, `{"url":"https://a.example","auth":{"type":"x"}}`,
 		`{"url":"https://a.example","auth":"oauth"}`, `{"url":"https://a.example","auth":{"type":"none","identity":"x"}}`, `{"url":"https://a.example","args":[]}`, `{"url":"https://a.example","env":{}}`,
 		`{"url":"https://a.example","timeout":5000,"tools":{"include":["a"]},"disabled":false}`, `{"command":"x","args":["` + strings.Repeat("a", maxArg+1) + `"]}`,
-		`{"command":"x","args":[` + strings.TrimSuffix(strings.Repeat(`"a",`, 65), ",") + `]}`,
+		`{"command":"x","args":[` + strings.TrimSuffix(strings.Repeat(`"a",`, maxArgs+1), ",") + `]}`,
 	}
 	files := []string{`{}`, `[]`, `null`, `{"mcpServers":[]}`, `{"mcpServers":{},"x":1}`, `{"mcpServers":{},"inputs":{}}`, `{"mcpServers":{},"inputs":[{"type":"promptString","id":"a"}]}`, `{"mcpServers":{},"$schema":1}`,
 		`{"mcpServers":{},"inputs":[{"type":"x","id":"a"}]}`, `{"mcpServers":{},"inputs":[{"type":"promptString"}]}`, `{"mcpServers":{},"inputs":[{"type":"promptString","id":"a b"}]}`, `{"mcpServers":{},"inputs":[1]}`,

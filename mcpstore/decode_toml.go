@@ -10,8 +10,13 @@ import (
 	"bobbin/schemas"
 )
 
+const maxTOMLLines = 5_000
+
 // parseTOML reads TOML 1.0 into nodes.
 func parseTOML(src *source) (*node, schemas.Problems) {
+	if len(src.lines) > maxTOMLLines {
+		return nil, schemas.Problems{{File: src.name, Line: 1, Col: 1, Text: "this is too long for TOML"}}
+	}
 	var all map[string]any
 	if err := toml.Unmarshal(src.text, &all); err != nil {
 		p := schemas.Problem{File: src.name, Text: "this is no TOML that can be read", Line: 1, Col: 1}

@@ -12,7 +12,11 @@ import (
 	"bobbin/schemas"
 )
 
-const maxYAMLNodes = 20_000 // aliases may repeat nodes
+const (
+	maxYAML      = 64 << 10 // bytes
+	maxYAMLLines = 2_000
+	maxYAMLNodes = 20_000 // aliases may repeat nodes
+)
 
 // parseYAML reads the first document of a YAML text into nodes.
 func parseYAML(src *source) (*node, schemas.Problems) {
@@ -20,8 +24,9 @@ func parseYAML(src *source) (*node, schemas.Problems) {
 		return schemas.Problems{{File: src.name, Line: line, Col: col, Text: text, Excerpt: src.excerpt(line),
 			Hint: `a config of servers is JSON ({"mcpServers": …}), TOML or YAML`}}
 	}
-	if depth := max(bytes.Count(src.text, []byte("[")), bytes.Count(src.text, []byte("{"))); depth > 4000 {
-		return nil, problem(1, 1, "this is nested too deep")
+	// The library takes quadratic time for long mappings and deep nesting.
+	if len(src.text) > maxYAML || len(src.lines) > maxYAMLLines || bytes.Count(src.text, []byte("[")) > maxYAMLLines || bytes.Count(src.text, []byte("{")) > maxYAMLLines {
+		return nil, problem(1, 1, "this is too long for YAML")
 	}
 	file, err := parser.ParseBytes(src.text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {

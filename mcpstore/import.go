@@ -30,6 +30,9 @@ func newReader(src *source) *reader {
 
 // wrong adds a mistake at an offset.
 func (r *reader) wrong(at int, ptr, server, hint, format string, a ...any) {
+	if len(r.problems) >= maxProblems {
+		return
+	}
 	line, col := r.src.place(at)
 	r.problems = append(r.problems, schemas.Problem{File: r.src.name, Line: line, Col: col, Pointer: visible(ptr), Server: server,
 		Text: fmt.Sprintf(format, a...), Hint: hint, Excerpt: r.src.excerpt(line)})
@@ -140,8 +143,8 @@ func (r *reader) nothing(root *node) {
 	hint := `servers stand under "mcpServers" as in Claude Desktop; VS Code's "servers", Codex TOML, OpenCode, Zed, a server.json and a single server object are read, too`
 	seen := "an empty object"
 	switch {
-	case root.get("mcpServers").is(objectNode) && len(root.get("mcpServers").members) == 0:
-		seen, hint = `"mcpServers" is empty`, "to remove a server use /mcp remove"
+	case emptyContainer(root) != "":
+		seen, hint = emptyContainer(root)+" is empty", "to remove a server use /mcp remove"
 	case root.kind == listNode:
 		seen = fmt.Sprintf("a list of %d", len(root.items))
 	case root.kind != objectNode:
@@ -157,4 +160,14 @@ func (r *reader) nothing(root *node) {
 		seen = "it has " + strings.Join(keys, ", ")
 	}
 	r.wrong(root.at, "", "", hint, "no MCP servers in this file: %s", seen)
+}
+
+// emptyContainer names the place for servers that holds none.
+func emptyContainer(root *node) string {
+	for _, c := range containers(root) {
+		if len(c.node.members)+len(c.node.items) == 0 {
+			return shownKey(c.key)
+		}
+	}
+	return ""
 }

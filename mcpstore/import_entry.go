@@ -157,6 +157,13 @@ func (e *entry) unknown(m member) {
 		e.bad(m.at, m.key, fmt.Sprintf("did you mean %q?", near), "unknown key %s", shownKey(m.key))
 		return
 	}
+	if strings.HasPrefix(m.value.str(), "http") && (m.key == "link" || m.key == "address" || m.key == "href") {
+		return // findAddress looks at it
+	}
+	if secretName(m.key) {
+		e.say(schemas.NoteIgnored, m.at, "%s is not taken over; give the secret when you are asked", shownKey(m.key))
+		return
+	}
 	e.say(schemas.NoteIgnored, m.at, "%s is ignored", shownKey(m.key))
 }
 

@@ -84,6 +84,7 @@ func (e *entry) readType(m member, p string) {
 // finish decides what kind of server it is; false means that nothing is to be kept.
 func (e *entry) finish() bool {
 	e.splitCommand()
+	e.findAddress()
 	command, address := strings.TrimSpace(e.command.s), strings.TrimSpace(e.url.s)
 	switch {
 	case e.misspelt && command == "" && address == "":
@@ -113,6 +114,20 @@ func (e *entry) finish() bool {
 		return true
 	}
 	return e.checkURL()
+}
+
+// findAddress takes an address from a key that no client knows, if there is nothing else.
+func (e *entry) findAddress() {
+	if strings.TrimSpace(e.command.s+e.url.s) != "" || e.misspelt {
+		return
+	}
+	for _, m := range e.node.members {
+		if s := m.value.str(); (m.key == "link" || m.key == "address" || m.key == "href") && strings.HasPrefix(s, "http") && !strings.HasSuffix(s, ".git") {
+			e.url = e.one(m, pointer(e.ptr, m.key))
+			e.say(schemas.NoteMapped, m.at, "%q is read as the address", m.key)
+			return
+		}
+	}
 }
 
 // onlySwitches reports whether an object only turns something on or off that is defined elsewhere.

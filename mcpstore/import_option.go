@@ -61,7 +61,8 @@ func (e *entry) readTimeout(m member, k meaning) {
 		e.bad(m.value.at, m.key, "", "%q must be a positive number", m.key)
 		return
 	}
-	if k == timeoutSecKey || k == timeoutKey && f < 1000 {
+	inSeconds := (e.format == "roo" || e.format == "cline") && f <= 3600 // their documentation: seconds, at most an hour
+	if k == timeoutSecKey || k == timeoutKey && (f < 1000 || inSeconds) {
 		f *= 1000
 		if k == timeoutKey && f > 0 {
 			e.say(schemas.NoteMapped, m.at, "timeout %s is taken for seconds", s)

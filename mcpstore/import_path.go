@@ -49,6 +49,8 @@ func (e *entry) local(command string) {
 		e.packageNote(program(command))
 	case "docker", "podman", "nerdctl":
 		e.dockerNotes()
+	case "curl", "wget", "echo", "printf", "true", "cat", "ls":
+		e.say(schemas.NoteRisk, e.command.at, "%s is no MCP server; it runs once and ends", program(command))
 	case "wsl", "osascript", "open":
 		e.say(schemas.NotePath, e.command.at, "%s exists on the author's kind of machine alone", program(command))
 	}
@@ -72,7 +74,7 @@ func (e *entry) packageNote(prog string) {
 			return
 		case slices.Contains(valued, a):
 			i++
-		case strings.HasPrefix(a, "-"), skip[a]:
+		case strings.HasPrefix(a, "-"), skip[a], strings.Contains(a, "${"):
 		default:
 			if prog == "uv" || (prog == "npm" || prog == "yarn" || prog == "bun" || prog == "pnpm") && i == 0 || scriptFile.MatchString(a) {
 				return // a script of the author's project

@@ -268,7 +268,11 @@ func (r *reader) readContainer(c container, root *node, hint string) {
 			case registryLike(v):
 				r.readRegistry(v, p)
 			case v.is(objectNode):
-				r.readEntry(v, firstText(v, "name", "id", "key", "title"), v.at, p)
+				name := firstText(v, "name", "id", "key", "title")
+				if name == "" {
+					name = cmp.Or(guessName(v), guessName(v.get("transport")))
+				}
+				r.readEntry(v, name, v.at, p)
 			default:
 				r.wrong(v.at, p, "", "", "a server must be an object, not %s", v.kind)
 			}
@@ -335,6 +339,9 @@ func (r *reader) readSingle(c container, hint string) {
 
 // guessName names a server by the package or host that it comes from.
 func guessName(n *node) string {
+	if n == nil {
+		return ""
+	}
 	if u := firstText(n, "url", "serverUrl", "httpUrl"); strings.Contains(u, "://") {
 		host, _, _ := strings.Cut(strings.SplitN(u, "://", 2)[1], "/")
 		parts := strings.Split(strings.Split(host, ":")[0], ".")

@@ -109,7 +109,7 @@ func (e *entry) unwrapCmd() bool {
 		}
 	}
 	list := []string{rest[0].s}
-	if strings.Contains(strings.TrimSpace(list[0]), " ") && launcher(program(strings.Fields(list[0])[0])) {
+	if strings.Contains(strings.TrimSpace(list[0]), " ") && len(rest) == 1 || strings.Contains(strings.TrimSpace(list[0]), " ") && launcher(program(strings.Fields(list[0])[0])) {
 		split, ok := shellWords(strings.ReplaceAll(list[0], `\`, `\\`))
 		if !ok {
 			e.say(schemas.NoteRisk, rest[0].at, "a line for the Windows shell is run; it does not work outside of it")
@@ -119,6 +119,10 @@ func (e *entry) unwrapCmd() bool {
 	}
 	if strings.HasSuffix(strings.ToLower(list[0]), ".bat") {
 		e.say(schemas.NoteRisk, rest[0].at, "a batch file for Windows is run")
+		return false
+	}
+	if slices.Contains([]string{"echo", "set", "cd", "call", "start", "type", "dir"}, strings.ToLower(list[0])) {
+		e.say(schemas.NoteRisk, rest[0].at, "a line for the Windows shell is run; it does not work outside of it")
 		return false
 	}
 	e.command.at = rest[0].at

@@ -225,13 +225,20 @@ func maskLine(line string, json bool) string {
 		}
 		j = min(j, len(out))
 		text := string(out[i+1 : j])
-		rest := strings.TrimLeft(string(out[min(j+1, len(out)):]), " \t")
-		if !(strings.HasPrefix(rest, ":") && !hasSecret(text)) && !wellKnown(text) {
+		if !(nextIs(out, j+1, ':') && !hasSecret(text)) && !wellKnown(text) {
 			hide(i+1, j)
 		}
 		i = j
 	}
 	return string(out)
+}
+
+// nextIs reports whether c is the next rune from i that is no blank.
+func nextIs(rs []rune, i int, c rune) bool {
+	for i < len(rs) && (rs[i] == ' ' || rs[i] == '\t') {
+		i++
+	}
+	return i < len(rs) && rs[i] == c
 }
 
 func slicesIndexAny(rs []rune, any string) int {

@@ -227,11 +227,13 @@ func (r *reader) named(s gap, name, whole string) string {
 	if !hasDef {
 		name, def, hasDef = strings.Cut(name, ":=")
 	}
-	for _, p := range []string{"env:", "user_config.", "env.", "secret:", "secrets.", "secrets:", "vault:", "config:", "command:", "ENV:"} {
+	for _, p := range []string{"env:", "user_config.", "env.", "process.env.", "secret:", "secrets.", "secrets:", "vault:", "config:", "command:", "ENV:"} {
 		name = strings.TrimPrefix(name, p)
 	}
 	name = strings.TrimSpace(name)
 	switch {
+	case mayHoldSecret(name) && (knownSecret.MatchString(name) || randomLooking(name)): // the value stands where its name should
+		return r.vals.take(s.server, s.id, s.where, name)
 	case workspaceVariable(name):
 		r.note(schemas.NotePath, s.server, s.at, "%s: %s is the workspace here", s.where, whole)
 		return "."

@@ -29,7 +29,7 @@ func plain(key string) string {
 // containerKey tells whether servers stand under a key: by its name alone (sure), or only if the shape fits.
 func containerKey(key string) (sure, maybe, near bool) {
 	switch p := plain(key); {
-	case p == "mcpservers", p == "contextservers", strings.HasSuffix(p, "mcpservers"):
+	case p == "mcpservers", p == "contextservers", p == "modelcontextprotocolservers", strings.HasSuffix(p, "mcpservers"):
 		return true, true, key != "mcpServers" && key != "mcp_servers" && key != "context_servers" && p == "mcpservers"
 	case p == "servers", p == "mcp", p == "extensions", p == "mcpserver", p == "server", p == "connectors", p == "mcps", p == "modelcontextprotocol", p == "mcpserverconfigs":
 		return false, true, p == "mcpserver"
@@ -41,8 +41,8 @@ func containerKey(key string) (sure, maybe, near bool) {
 
 // serverLike reports whether an object has what starts or reaches a server.
 func serverLike(n *node) bool {
-	if !n.is(objectNode) {
-		return false
+	if !n.is(objectNode) || n.get("type").str() == "command" {
+		return false // a hook or status line of an editor
 	}
 	for _, m := range n.members {
 		switch m.key {
@@ -119,7 +119,7 @@ func containers(root *node) []container {
 		return []container{{node: root, at: root.at, single: true}}
 	case registryLike(root.get("server")):
 		return []container{{node: root.get("server"), at: root.at, single: true}}
-	case anyServer(root), nearServers(root):
+	case bareMap(root):
 		return []container{{node: root, at: root.at}}
 	}
 	return deeper(root, "", 0)
@@ -128,6 +128,30 @@ func containers(root *node) []container {
 // singleByKeys reports whether an object is one server with a mistake in it.
 func singleByKeys(n *node) bool {
 	return n.get("args").is(listNode) || n.get("command") != nil || n.get("env").is(objectNode) && n.get("name") != nil || misspeltCommand(n)
+}
+
+// bareMap reports whether an object maps names to servers and holds little else.
+func bareMap(n *node) bool {
+	servers, other := 0, 0
+	for _, m := range n.members {
+		switch {
+		case serverLike(m.value) && !foreignSection(m.key):
+			servers++
+		case m.value.kind == objectNode && looksMeant(m.value):
+		case m.key != "$schema" && m.key != "inputs" && !ignored(m.key):
+			other++
+		}
+	}
+	return servers > other || nearServers(n)
+}
+
+// foreignSection reports whether a section of a settings file starts programs that are no MCP servers.
+func foreignSection(key string) bool {
+	switch plain(key) {
+	case "lsp", "languageservers", "languageserver", "formatter", "formatters", "hooks", "tasks", "dap", "debug", "statusline", "scripts", "launch", "commands", "linters", "acp", "agentservers":
+		return true
+	}
+	return false
 }
 
 // nearServers reports whether every member is an object that could be a server with a mistake in it.
@@ -159,6 +183,9 @@ func search(n *node, ptr string, depth int, out *[]container) {
 	for _, m := range n.members {
 		p := pointer(ptr, m.key)
 		v := m.value
+		if foreignSection(m.key) {
+			continue
+		}
 		if v.kind != objectNode && v.kind != listNode {
 			if sure, _, _ := containerKey(m.key); sure && depth == 0 {
 				*out = append(*out, container{key: m.key, node: v, at: m.at, ptr: p})
@@ -185,7 +212,7 @@ func search(n *node, ptr string, depth int, out *[]container) {
 // deeper looks for a bare map of servers below unknown keys.
 func deeper(n *node, ptr string, depth int) []container {
 	for _, m := range n.members {
-		if !m.value.is(objectNode) || depth >= searchDepth {
+		if !m.value.is(objectNode) || depth >= searchDepth || foreignSection(m.key) {
 			continue
 		}
 		p := pointer(ptr, m.key)
@@ -195,7 +222,7 @@ func deeper(n *node, ptr string, depth int) []container {
 				count++
 			}
 		}
-		if count > 0 && count == len(m.value.members) {
+		if count > 0 && count == len(m.value.members) && strings.Contains(plain(p), "mcp") {
 			return []container{{key: m.key, node: m.value, at: m.at, ptr: p, near: true}}
 		}
 		if found := deeper(m.value, p, depth+1); found != nil {

@@ -165,7 +165,7 @@ func swapped(a, b string) bool {
 // transportWord translates the clients' words for a transport; "" is unknown, "ws" and "skip" are special.
 func transportWord(t string) string {
 	switch plain(t) {
-	case "stdio", "local", "command", "process", "mcpstdio", "cmd":
+	case "stdio", "local", "process", "mcpstdio", "cmd":
 		return "stdio"
 	case "http", "streamablehttp", "httpstream", "streamable", "https", "httpstreamable", "remote", "streamhttp", "streaminghttp", "mcpstreamablehttp", "mcphttp", "url":
 		return "http"
