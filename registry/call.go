@@ -28,7 +28,7 @@ type call struct {
 	r       *Registry
 	t       *thread
 	tool    *tool
-	policy  schemas.Policy
+	snap    *snapshot // in which tool was looked up
 	inst    *instance
 	receipt string
 }
@@ -82,7 +82,7 @@ func (c *call) find(ctx context.Context) error {
 }
 
 func (c *call) look(s *snapshot) bool {
-	c.tool, c.policy = s.byTool[c.Tool], s.policy
+	c.tool, c.snap = s.byTool[c.Tool], s
 	return c.tool != nil
 }
 
@@ -181,7 +181,7 @@ func (c *call) arguments(context.Context) error {
 // permit asks the policy and, where it says so, a person. Waiting for one is not call time; what was looked up before
 // the wait is looked up again after it.
 func (c *call) permit(ctx context.Context) error {
-	d := c.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now())
+	d := c.snap.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now())
 	switch {
 	case d.Verb == schemas.Deny:
 		return denied(c.tool.Tool, d)
@@ -207,7 +207,7 @@ func (c *call) permit(ctx context.Context) error {
 	if err := c.admit(ctx); err != nil {
 		return err
 	}
-	if d := c.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now()); d.Verb == schemas.Deny {
+	if d := c.snap.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now()); d.Verb == schemas.Deny {
 		return denied(c.tool.Tool, d)
 	}
 	return nil
@@ -233,6 +233,10 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 		return schemas.Result{}, c.refused(ctx, err)
 	}
 	defer func() { <-mine }()
+	if err := c.recheck(ctx); err != nil {
+		c.inst.release(time.Time{})
+		return schemas.Result{}, c.refused(ctx, err)
+	}
 	if err := c.begin(ctx); err != nil {
 		c.inst.release(time.Time{})
 		return schemas.Result{}, err
@@ -280,40 +284,61 @@ func (t *thread) member(m schemas.MemberID) chan struct{} {
 // reach makes sure that the server runs and stays up for this call. Starting it is bounded by the connect time-out and
 // is not call time.
 func (c *call) reach(ctx context.Context) error {
-	name, pin := c.tool.Server, c.tool.Pin
 	for range 5 {
 		if i := c.tool.server.inst; i != nil && i.acquire() {
 			c.inst = i
 			return nil
 		}
-		if err := c.t.awaken(ctx, name); err != nil {
+		if err := c.t.awaken(ctx, c.tool.Server); err != nil {
 			return err
 		}
-		s := c.t.snap.Load()
-		if pin == "" { // a resource or prompt
-			v := s.byName[name]
-			if v == nil {
-				return noServer(name, nil)
-			}
-			c.tool.server = v
-			continue
+		if err := c.recheck(ctx); err != nil {
+			return err
 		}
-		now := s.byTool[c.tool.Model]
-		if now == nil {
-			now = s.byTool[c.tool.Full()]
+	}
+	return &schemas.Error{Code: schemas.CodeNotReady, Text: c.tool.Server + " keeps stopping; the call did not run", Hint: "/mcp doctor " + c.tool.Server}
+}
+
+// recheck looks everything up again if something changed while the call waited.
+func (c *call) recheck(ctx context.Context) error {
+	s := c.t.snap.Load()
+	if s == c.snap {
+		return nil
+	}
+	c.snap = s
+	if c.tool.def == nil { // a resource or prompt
+		v := s.byName[c.tool.Server]
+		if v == nil {
+			return noServer(c.tool.Server, names(s))
 		}
-		if now == nil || now.Server != name || now.Name != c.tool.Name {
-			return &schemas.Error{Code: schemas.CodeNotFound, Text: c.tool.Full() + " is no longer offered by its server"}
+		c.tool = &tool{Tool: c.tool.Tool, server: v, timeout: c.tool.timeout}
+	} else {
+		old := c.tool
+		if c.tool = s.same(old); c.tool == nil {
+			c.tool = old
+			return &schemas.Error{Code: schemas.CodeNotFound, Text: old.Full() + " is no longer offered by its server"}
 		}
-		c.tool = now
 		if err := c.admit(ctx); err != nil {
 			return err
 		}
-		if now.Pin != pin {
-			return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " changed meanwhile; look at it again"}
+		if c.tool.Pin != old.Pin {
+			return &schemas.Error{Code: schemas.CodeHeld, Text: old.Full() + " changed meanwhile; look at it again"}
 		}
 	}
-	return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " keeps stopping; the call did not run", Hint: "/mcp doctor " + name}
+	if d := s.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now()); d.Verb == schemas.Deny {
+		return denied(c.tool.Tool, d)
+	}
+	return nil
+}
+
+// same finds a tool of an older snapshot; its name for models may have changed.
+func (s *snapshot) same(old *tool) *tool {
+	for _, name := range []string{old.Model, old.Full()} {
+		if t := s.byTool[name]; t != nil && t.Server == old.Server && t.Name == old.Name {
+			return t
+		}
+	}
+	return nil
 }
 
 // awaken starts a server, unless it runs, and waits until it is ready.

@@ -382,3 +382,24 @@ func TestResourcesAndPrompts(t *testing.T) {
 		t.Errorf("%d reads", n)
 	}
 }
+
+func TestCall_RulesChangedWhileItWaited(t *testing.T) {
+	h := newHouse(t, map[string]script{"a": plainScript("wait", "whoami")}, func(o *registry.Options) { o.PerServer = 1 })
+	h.set(one, entry("s", "a"))
+	h.apply(one)
+	first := make(chan error, 1)
+	go func() { _, err := h.call(by(one, "s.wait", "")); first <- err }()
+	eventually(t, "it is out", func() bool { return h.servers.saw("tools/call") == 1 })
+	second := make(chan error, 1)
+	go func() { _, err := h.call(by(one, "s.whoami", "")); second <- err }()
+	time.Sleep(20 * time.Millisecond) // let it queue; if it has not, it is denied all the same
+	h.policy(one, schemas.Policy{Thread: schemas.Rules{Deny: []string{"s.whoami"}}})
+	h.apply(one)
+	wantCode(t, <-second, schemas.CodeDenied)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if n := h.servers.saw("tools/call"); n != 1 {
+		t.Errorf("%d calls reached the server", n)
+	}
+}

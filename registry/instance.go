@@ -22,6 +22,7 @@ const (
 	relistFree  = 10                    // listings before that pause holds
 	closeTime   = 15 * time.Second      // for a server to end
 	whyLimit    = 300                   // characters
+	maxStderr   = 8 << 10               // bytes of it in a status
 )
 
 // Abilities that a launched program may have beside reading and writing; each is looked for once.
@@ -188,6 +189,7 @@ func (i *instance) open() (*toolset, error) {
 	}
 	i.sess, i.info = sess, sess.Info()
 	tools, err := i.list(ctx, i.prev)
+	i.prev = nil
 	return tools, silence(ctx, err)
 }
 
@@ -352,7 +354,8 @@ func (i *instance) close() {
 
 func (i *instance) stderr() string {
 	if c, ok := i.child.(talkative); ok {
-		return i.mask(clean(c.Stderr(), false))
+		text := c.Stderr()
+		return i.mask(clean(text[max(0, len(text)-maxStderr):], false))
 	}
 	return ""
 }

@@ -182,7 +182,7 @@ func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method s
 		return schemas.Result{}, noServer(server, names(s))
 	}
 	c := &call{
-		Call: schemas.Call{Caller: who, Origin: schemas.ByPerson, Tool: server + "." + method, Args: args}, r: r, t: t, receipt: newReceipt(),
+		Call: schemas.Call{Caller: who, Origin: schemas.ByPerson, Tool: server + "." + method, Args: args}, r: r, t: t, snap: s, receipt: newReceipt(),
 		tool: &tool{Tool: schemas.Tool{Server: server, Name: method, Kind: v.entry.Kind}, server: v, timeout: time.Duration(v.entry.Timeout) * time.Millisecond},
 	}
 	if who.Role < schemas.Member || !who.Member.Valid() {

@@ -182,7 +182,24 @@ func (d *definition) check(args any) schemas.Problems {
 	var ps schemas.Problems
 	seen := map[string]bool{}
 	d.mistakes(invalid, &ps, seen)
+	d.misspelt(args, ps)
 	return ps
+}
+
+// misspelt gives a missing argument the hint that one was given whose name is near, where the schema allows any.
+func (d *definition) misspelt(args any, ps schemas.Problems) {
+	given, _ := args.(map[string]any)
+	for n, p := range ps {
+		name, missing := strings.CutSuffix(p.Text, " is missing")
+		if !missing || strings.Count(p.Pointer, "/") != 1 {
+			continue
+		}
+		for key := range given {
+			if hint := d.nearest("", key); hint == "did you mean "+name+"?" {
+				ps[n].Hint = fmt.Sprintf("%q was given; %s", short(clean(key, true), 64), hint)
+			}
+		}
+	}
 }
 
 // mistakes flattens the validator's tree: its leaves are what is wrong.

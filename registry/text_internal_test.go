@@ -158,6 +158,10 @@ func TestCheck_AllMistakesAtOnce(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, got)
 		}
 	}
+	open, _, _ := define("s", json.RawMessage(`{"name":"t","inputSchema":{"type":"object","required":["message"],"properties":{"message":{"type":"string"}}}}`))
+	if got := fmt.Sprint(open.check(map[string]any{"mesage": "x"})); got != `"message" is missing ("mesage" was given; did you mean "message"?)` {
+		t.Error(got)
+	}
 	if ps := d.check(map[string]any{"repo": "x", "title": "y"}); len(ps) != 0 {
 		t.Errorf("good arguments: %v", ps)
 	}
