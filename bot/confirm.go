@@ -121,8 +121,10 @@ func owner(by schemas.Caller, p schemas.Proposal, c schemas.Change, cfg schemas.
 }
 
 func (b *Bot) unseal(ctx context.Context, keys []schemas.SecretKey) {
+	ctx, cancel := after(ctx)
+	defer cancel()
 	for _, k := range keys {
-		if err := b.opt.Secrets.Delete(context.WithoutCancel(ctx), k); err != nil {
+		if err := b.opt.Secrets.Delete(ctx, k); err != nil {
 			b.opt.Log.Error("secret of a change that was not made stays in the vault", "thread", k.Thread, "server", k.Server, "name", k.Name, "err", err)
 		}
 	}
@@ -139,7 +141,10 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 		switch {
 		case c.Kind == schemas.Removed:
 			blocks = append(blocks, Block{Text: clean(c.Server) + " is removed"})
-			if err := b.opt.Forget.Forget(context.WithoutCancel(ctx), p.Thread, c.Server); err != nil {
+			rest, cancel := after(ctx)
+			err := b.opt.Forget.Forget(rest, p.Thread, c.Server)
+			cancel()
+			if err != nil {
 				b.opt.Log.Error("values of a removed server stay in the vault", "thread", p.Thread, "server", c.Server, "err", err)
 				blocks = append(blocks, Block{Text: "its values could not be deleted from the vault; `/mcp secrets list` shows them"})
 			}
@@ -170,7 +175,7 @@ func (b *Bot) start(ctx context.Context, t turn, names []string, blocks []Block)
 	if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
 		return b.saved(t, blocks, err), nil
 	}
-	return b.report(context.WithoutCancel(ctx), t, names, blocks)
+	return b.report(ctx, t, names, blocks)
 }
 
 // saved says that the change stands although the servers could not be brought in line.
@@ -185,6 +190,8 @@ func (b *Bot) saved(t turn, blocks []Block, err error) Reply {
 
 // report words the state of the named servers and offers to give what is missing.
 func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block) (Reply, error) {
+	ctx, cancel := after(ctx)
+	defer cancel()
 	statuses, err := b.opt.Tools.Status(ctx, t.caller.Thread)
 	if err != nil {
 		return b.saved(t, blocks, err), nil

@@ -20,12 +20,12 @@ func (b *Bot) reload(ctx context.Context, t turn) (Reply, error) {
 		if err := b.opt.Live.Restart(wait, t.caller.Thread, e.Name); err != nil && wait.Err() == nil && startless(err) {
 			return Reply{}, err
 		}
-		return b.report(context.WithoutCancel(ctx), t, []string{e.Name}, nil)
+		return b.report(ctx, t, []string{e.Name}, nil)
 	}
 	if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
 		return Reply{}, err
 	}
-	return b.list(context.WithoutCancel(ctx), t)
+	return b.list(ctx, t)
 }
 
 // doctor says what is wrong and what to do. A server that failed or sleeps is started once, by who may change it.

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"strings"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -121,9 +122,19 @@ func (b *Bot) record(ctx context.Context, c schemas.Caller, r schemas.Record) er
 	return nil
 }
 
+// afterWait bounds what is finished although the one who asked may be gone.
+const afterWait = 10 * time.Second
+
+// after gives a context for what must follow a change that was made: the request's end does not stop it, time does.
+func after(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), afterWait)
+}
+
 // noted writes a record about what has happened already; a failure can only be logged.
 func (b *Bot) noted(ctx context.Context, c schemas.Caller, r schemas.Record) {
-	if err := b.record(context.WithoutCancel(ctx), c, r); err != nil {
+	ctx, cancel := after(ctx)
+	defer cancel()
+	if err := b.record(ctx, c, r); err != nil {
 		b.opt.Log.Error("audit record lost", "thread", c.Thread, "event", r.Event, "err", err)
 	}
 }

@@ -144,7 +144,7 @@ func (b *Bot) fresh(ctx context.Context, t turn, names []string, blocks []Block)
 			return b.saved(t, blocks, err), nil
 		}
 	}
-	return b.report(context.WithoutCancel(ctx), t, names, blocks)
+	return b.report(ctx, t, names, blocks)
 }
 
 // startless reports whether an error is about more than the state of the server, which the report words better.
