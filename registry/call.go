@@ -70,7 +70,7 @@ func (c *call) find(ctx context.Context) error {
 		return nil
 	}
 	if v := s.unknownServer(c.Tool); v != nil {
-		if err := t.awaken(ctx, v.entry.Name); err != nil {
+		if err := t.awaken(ctx, v.entry.Name, v.entry.Owner); err != nil {
 			return err
 		}
 		s = t.snap.Load()
@@ -142,7 +142,7 @@ func refusedState(name string, state schemas.State, why string, needs []string) 
 
 // admit refuses a tool that waits for approval, and a connector that would run with somebody else's sign-in.
 func (c *call) admit(context.Context) error {
-	if e := c.tool.server.entry; c.runsAs() != e.Owner {
+	if e := c.tool.server.entry; c.runsAs() != e.Owner && c.r.opt.Credentials == nil {
 		return &schemas.Error{Code: schemas.CodeMissing, Text: e.Name + " runs as the one who asks, and only @" + cmp.Or(e.OwnerName, string(e.Owner)) + " is signed in here"}
 	}
 	switch c.tool.Held {
@@ -285,11 +285,11 @@ func (t *thread) member(m schemas.MemberID) chan struct{} {
 // is not call time.
 func (c *call) reach(ctx context.Context) error {
 	for range 5 {
-		if i := c.tool.server.inst; i != nil && i.acquire() {
+		if i := c.tool.server.seat(c.Caller.Member).inst; i != nil && i.acquire() {
 			c.inst = i
 			return nil
 		}
-		if err := c.t.awaken(ctx, c.tool.Server); err != nil {
+		if err := c.t.awaken(ctx, c.tool.Server, c.Caller.Member); err != nil {
 			return err
 		}
 		if err := c.recheck(ctx); err != nil {
@@ -341,32 +341,39 @@ func (s *snapshot) same(old *tool) *tool {
 	return nil
 }
 
-// awaken starts a server, unless it runs, and waits until it is ready.
-func (t *thread) awaken(ctx context.Context, name string) error {
+// awaken starts what serves a member's calls of a server, unless it runs, and waits until it is ready.
+func (t *thread) awaken(ctx context.Context, name string, m schemas.MemberID) error {
 	limit := time.NewTimer(t.r.opt.ConnectTimeout + closeTime)
 	defer limit.Stop()
-	asked := false
+	asked, tries := false, -1
 	for {
 		s := t.snap.Load()
 		v := s.byName[name]
-		switch {
-		case v == nil:
+		if v == nil {
 			return noServer(name, nil)
-		case v.inst != nil && !v.inst.closing.Load():
+		}
+		seat := v.seat(m)
+		if tries < 0 {
+			tries = seat.tries
+		}
+		mine := actsAs(v.entry, m) != v.entry.Owner && !v.parked // a member's own session is tried again with each call
+		down := seat.inst == nil && seat.starting == nil
+		switch {
+		case seat.inst != nil && !seat.inst.closing.Load():
 			return nil
-		case v.inst == nil && v.starting == nil && v.status.State != schemas.Idle:
-			return refusedState(name, v.status.State, v.status.Why, v.status.Needs)
+		case down && seat.state != schemas.Idle && (!mine || seat.tries > tries):
+			return refusedState(name, seat.state, seat.why, v.status.Needs)
 		}
 		var mail chan<- event
-		if v.inst == nil && v.starting == nil && !asked {
+		if down && !asked {
 			mail = t.mail
 		}
 		var poll <-chan time.Time
-		if v.inst != nil { // it may think better of resting
+		if seat.inst != nil { // it may think better of resting
 			poll = time.After(5 * time.Millisecond)
 		}
 		select {
-		case mail <- needEvent{server: name}:
+		case mail <- seat.ask:
 			asked = true
 		case <-s.next:
 			asked = false

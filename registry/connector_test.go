@@ -2,9 +2,11 @@ package registry_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -76,9 +78,82 @@ func TestConnector_NeedsConnectUntilSignedIn(t *testing.T) {
 	if _, err := h.call(by(one, "web.echo", `{}`)); err != nil {
 		t.Fatal(err)
 	}
-	c := by(one, "web.echo", `{}`)
-	c.Caller.Member = "bob"
-	_, err = h.call(c)
+	h.stop()
+}
+
+func TestConnector_EachMemberSignsIn(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{} // member → tools/call with that member's credentials
+	signedIn := map[schemas.MemberID]bool{"ann": true}
+	mcp := webServer(script{Tools: tools(echoTool())})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if strings.Contains(string(body), `"tools/call"`) {
+			mu.Lock()
+			seen[r.Header.Get("Authorization")]++
+			mu.Unlock()
+		}
+		mcp.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	h := newHouse(t, nil, func(o *registry.Options) {
+		o.Credentials = func(id schemas.ThreadID, m schemas.MemberID, s schemas.Server) *http.Client {
+			return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				ok := signedIn[m]
+				mu.Unlock()
+				if !ok {
+					return nil, &schemas.Error{Code: schemas.CodeNeeds, Text: "sign in first"}
+				}
+				r.Header.Set("Authorization", string(m))
+				return server.Client().Transport.RoundTrip(r)
+			})}
+		}
+	})
+	e := connector("web", server.URL, func(e *schemas.Entry) { e.Auth = &schemas.Auth{Type: "oauth", Identity: "requester"} })
+	h.set(one, e)
+	h.apply(one)
+	bob := by(one, "web.echo", `{}`)
+	bob.Caller.Member = "bob"
+	_, err := h.call(bob)
+	wantCode(t, err, schemas.CodeNeeds, "/mcp connect web")
+	mu.Lock()
+	signedIn["bob"] = true
+	mu.Unlock()
+	var wg sync.WaitGroup
+	for range 5 {
+		for _, c := range []schemas.Call{bob, by(one, "web.echo", `{}`)} {
+			wg.Go(func() {
+				if res, err := h.call(c); err != nil || res.RunsAs != c.Caller.Member {
+					t.Errorf("%s: %+v %v", c.Caller.Member, res, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if seen["ann"] != 5 || seen["bob"] != 5 || len(seen) != 2 {
+		t.Errorf("calls by credentials: %v", seen)
+	}
+	if st := h.status(one, "web"); st.State != schemas.Ready {
+		t.Errorf("%+v", st)
+	}
+	h.set(one)
+	h.apply(one)
+	_, err = h.call(bob)
+	wantCode(t, err, schemas.CodeNotFound)
+	h.stop()
+}
+
+func TestConnector_WithoutOwnSignInNobodyBorrowsTheOwners(t *testing.T) {
+	server := httptest.NewServer(webServer(script{Tools: tools(echoTool())}))
+	defer server.Close()
+	h := newHouse(t, nil, func(o *registry.Options) { o.HTTP = func(schemas.Server) *http.Client { return server.Client() } })
+	h.set(one, connector("web", server.URL, func(e *schemas.Entry) { e.Auth = &schemas.Auth{Type: "oauth", Identity: "requester"} }))
+	h.apply(one)
+	bob := by(one, "web.echo", `{}`)
+	bob.Caller.Member = "bob"
+	_, err := h.call(bob)
 	wantCode(t, err, schemas.CodeMissing, "runs as the one who asks")
 	h.stop()
 }

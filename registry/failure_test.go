@@ -94,3 +94,28 @@ func TestFailed_Words(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+func TestRestart_LastGoodServesMeanwhile(t *testing.T) {
+	h := newHouse(t, map[string]script{"good": plainScript("whoami"), "bad": {Crash: "boom"}})
+	h.set(one, entry("s", "good"))
+	h.apply(one)
+	pid := h.status(one, "s").PID
+	if err := h.Restart(background(), one, "s"); err != nil {
+		t.Fatal(err)
+	}
+	again := h.status(one, "s")
+	if again.PID == pid || again.State != schemas.Ready {
+		t.Fatalf("%+v", again)
+	}
+	h.set(one, entry("s", "bad"))
+	h.apply(one)
+	if err := h.Restart(background(), one, "s"); err != nil {
+		t.Fatal(err)
+	}
+	if st := h.status(one, "s"); st.PID != again.PID || !strings.Contains(st.Why, "boom") {
+		t.Fatalf("%+v", st)
+	}
+	if _, err := h.call(by(one, "s.whoami", "")); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -38,6 +38,7 @@ type instance struct {
 	t      *thread
 	name   string
 	owner  schemas.MemberID
+	member schemas.MemberID // as whom it signs in
 	def    schemas.Server
 	id     identity
 	values map[string]schemas.Secret
@@ -68,7 +69,7 @@ type instance struct {
 
 func newInstance(t *thread, s *slot, after *instance) *instance {
 	i := &instance{
-		t: t, name: s.entry.Name, owner: s.entry.Owner, def: s.def, id: s.id, values: s.values, prev: s.tools, after: after,
+		t: t, name: s.entry.Name, owner: s.entry.Owner, member: s.entry.Owner, def: s.def, id: s.id, values: s.values, prev: s.tools, after: after,
 		meter: s.meter, began: time.Now(), draining: make(chan struct{}), relist: make(chan struct{}, 1),
 		gone: make(chan struct{}), quiet: make(chan struct{}, 1),
 	}
@@ -213,7 +214,7 @@ func (i *instance) reach(ctx context.Context, opt *session.Options) error {
 		}
 		switch {
 		case i.t.r.opt.Credentials != nil:
-			opt.Client = i.t.r.opt.Credentials(i.t.id, i.owner, i.def)
+			opt.Client = i.t.r.opt.Credentials(i.t.id, i.member, i.def)
 		case i.t.r.opt.HTTP != nil:
 			opt.Client = i.t.r.opt.HTTP(i.def)
 		default:

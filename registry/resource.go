@@ -49,11 +49,11 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, able func
 	found := make([][]T, len(s.servers))
 	var wg sync.WaitGroup
 	for n, v := range s.servers {
-		if !able(v.status) || v.meter == nil || actsAs(v.entry, c.Member) != v.entry.Owner {
+		if !able(v.status) || v.meter == nil || actsAs(v.entry, c.Member) != v.entry.Owner && r.opt.Credentials == nil {
 			continue
 		}
 		wg.Go(func() {
-			i, err := t.running(ctx, v.entry.Name)
+			i, err := t.running(ctx, v.entry.Name, c.Member)
 			if err != nil {
 				return
 			}
@@ -69,13 +69,15 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, able func
 }
 
 // running gives a started server, acquired.
-func (t *thread) running(ctx context.Context, name string) (*instance, error) {
+func (t *thread) running(ctx context.Context, name string, m schemas.MemberID) (*instance, error) {
 	for range 5 {
-		if err := t.awaken(ctx, name); err != nil {
+		if err := t.awaken(ctx, name, m); err != nil {
 			return nil, err
 		}
-		if v := t.snap.Load().byName[name]; v != nil && v.inst != nil && v.inst.acquire() {
-			return v.inst, nil
+		if v := t.snap.Load().byName[name]; v != nil {
+			if i := v.seat(m).inst; i != nil && i.acquire() {
+				return i, nil
+			}
 		}
 	}
 	return nil, &schemas.Error{Code: schemas.CodeNotReady, Text: name + " keeps stopping"}

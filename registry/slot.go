@@ -22,6 +22,8 @@ type slot struct {
 	inst *instance // serves
 	next *instance // starts, perhaps beside inst
 
+	guests map[schemas.MemberID]guest // never changed, only replaced
+
 	tools    *toolset // of inst, or from the cache; nil: unknown
 	toolsFor string   // the fingerprint they belong to
 	pins     map[string]string
@@ -89,6 +91,7 @@ func (s *slot) end() {
 		}
 	}
 	s.inst, s.next = nil, nil
+	s.dismiss(true)
 }
 
 // firstPins takes the first complete list after an approval as approved, and what appears within the settling time.

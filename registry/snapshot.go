@@ -30,11 +30,12 @@ type view struct {
 	status   schemas.Status
 	inst     *instance // serves; nil: none
 	starting *instance
+	guests   map[schemas.MemberID]guest
+	parked   bool      // has no process for a reason that the configuration gave
 	since    time.Time // when starting began
 	unknown  bool      // has no tools yet and may start
 	meter    *meter
 	tools    []*tool
-	def      schemas.Server
 	refused  string
 }
 
@@ -106,7 +107,7 @@ func (t *thread) look(e schemas.Entry) *view {
 		v.status.Why = "an entry earlier in the load order has this name"
 		return v
 	}
-	v.meter, v.inst, v.starting, v.def = s.meter, s.inst, s.next, s.def
+	v.meter, v.inst, v.starting, v.guests, v.parked = s.meter, s.inst, s.next, s.guests, s.state != ""
 	v.status.Needs = s.needs
 	st := &v.status
 	st.State, st.Why = s.state, s.why

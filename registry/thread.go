@@ -174,7 +174,7 @@ func (t *thread) due() {
 			s.retry = time.Time{}
 			t.launch(s, nil)
 		}
-		busy = busy || s.inst != nil || s.next != nil || s.fault != "" // a breaker must not be forgotten
+		busy = busy || s.hasGuests() || s.inst != nil || s.next != nil || s.fault != "" // a breaker must not be forgotten
 	}
 	idle := time.Since(time.Unix(0, t.used.Load()))
 	if !busy && idle >= threadIdle && len(t.mail) == 0 && len(t.unsaved) == 0 {
@@ -193,6 +193,7 @@ func (t *thread) finish() {
 		if s.inst != nil {
 			s.inst.drain()
 		}
+		s.dismiss(false)
 	}
 	t.wg.Wait()
 	for len(t.unsaved) > 0 {
@@ -348,10 +349,15 @@ func (e needEvent) handle(t *thread) {
 func (e readyEvent) handle(t *thread) {
 	s := t.slots[e.inst.name]
 	if s == nil || s.next != e.inst {
-		e.inst.stop()
+		if s == nil || !t.guestReady(s, e.inst) {
+			e.inst.stop()
+		}
 		return
 	}
 	old := s.inst
+	if old != nil && old.id != e.inst.id {
+		s.dismiss(false)
+	}
 	s.inst, s.next, s.tools = e.inst, nil, e.tools
 	s.fault, s.down, s.why = "", "", ""
 	if s.toolsFor != e.inst.id.fingerprint {
@@ -395,6 +401,9 @@ func (t *thread) save(server string) {
 func (e endEvent) handle(t *thread) {
 	s := t.slots[e.inst.name]
 	if s == nil || s.inst != e.inst && s.next != e.inst {
+		if s != nil {
+			t.guestEnded(s, e)
+		}
 		return
 	}
 	t.changed = true

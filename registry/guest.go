@@ -1,0 +1,124 @@
+package registry
+
+import (
+	"bobbin/schemas"
+)
+
+// guest is a member's own session with a connector that runs as the one who asks. The owner's session gives the tools;
+// the others start when their member calls, and each ends by itself when it is not used.
+type guest struct {
+	inst  *instance
+	next  *instance
+	tries int // ended sessions so far
+	down  schemas.State
+	fault string
+}
+
+// guestNeed asks for a member's session.
+type guestNeed struct {
+	server string
+	member schemas.MemberID
+}
+
+func (e guestNeed) handle(t *thread) {
+	s := t.slots[e.server]
+	if s == nil || s.state != "" || s.entry.Owner == e.member {
+		return
+	}
+	g := s.guests[e.member]
+	if g.inst != nil || g.next != nil {
+		return
+	}
+	g.next = newInstance(t, s, nil)
+	g.next.member = e.member
+	s.setGuest(e.member, g)
+	t.changed = true
+	t.wg.Go(g.next.supervise)
+}
+
+// setGuest replaces the map, which snapshots share.
+func (s *slot) setGuest(m schemas.MemberID, g guest) {
+	all := make(map[schemas.MemberID]guest, len(s.guests)+1)
+	for k, v := range s.guests {
+		all[k] = v
+	}
+	all[m] = g
+	s.guests = all
+}
+
+// guestReady reports whether the instance is a guest's, and takes it in.
+func (t *thread) guestReady(s *slot, i *instance) bool {
+	g, ok := s.guests[i.member]
+	if !ok || g.next != i {
+		return false
+	}
+	s.setGuest(i.member, guest{inst: i, tries: g.tries})
+	t.changed = true
+	return true
+}
+
+func (t *thread) guestEnded(s *slot, e endEvent) {
+	g, ok := s.guests[e.inst.member]
+	if !ok || g.inst != e.inst && g.next != e.inst {
+		return
+	}
+	s.setGuest(e.inst.member, guest{tries: g.tries + 1, down: e.state, fault: e.why})
+	t.changed = true
+}
+
+// dismiss ends all guests of a slot: at once, or after their calls.
+func (s *slot) dismiss(atOnce bool) {
+	for _, g := range s.guests {
+		for _, i := range []*instance{g.inst, g.next} {
+			switch {
+			case i == nil:
+			case atOnce || i == g.next:
+				i.stop()
+			default:
+				i.drain()
+			}
+		}
+	}
+	s.guests = nil
+}
+
+func (s *slot) hasGuests() bool {
+	for _, g := range s.guests {
+		if g.inst != nil || g.next != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// seat is what serves a member's calls at this moment, what starts for them, and how to ask for it.
+type seat struct {
+	inst, starting *instance
+	state          schemas.State
+	why            string
+	tries          int
+	ask            event
+}
+
+// seat of a member: the owner's session, or their own.
+func (v *view) seat(m schemas.MemberID) seat {
+	if actsAs(v.entry, m) == v.entry.Owner {
+		return seat{inst: v.inst, starting: v.starting, state: v.status.State, why: v.status.Why, ask: needEvent{server: v.entry.Name}}
+	}
+	g := v.guests[m]
+	st := seat{inst: g.inst, starting: g.next, state: v.status.State, why: v.status.Why, tries: g.tries, ask: guestNeed{v.entry.Name, m}}
+	if v.parked {
+		return st
+	}
+	switch {
+	case g.inst != nil:
+		st.state = schemas.Ready
+	case g.next != nil:
+		st.state = schemas.Starting
+	case g.fault != "":
+		st.state, st.why = g.down, g.fault
+	default:
+		st.state = schemas.Idle
+	}
+	return st
+}
