@@ -165,18 +165,40 @@ func (p *plan) checkText(s *Store) error {
 		if len(doc.Problems) > 0 {
 			return doc.Problems
 		}
-		p.read[i] = stored{Servers: slices.Clone(p.next[i].Servers), Inputs: p.next[i].Inputs, Schema: p.next[i].Schema}
-		read := map[string]schemas.Server{}
-		for _, srv := range doc.Servers {
-			read[srv.Name] = srv
-		}
-		for j, srv := range p.read[i].Servers {
-			if fresh, ok := read[srv.Name]; ok {
-				p.read[i].Servers[j] = fresh
-			}
-		}
+		p.adopt(i, doc)
 	}
 	return nil
+}
+
+// adopt takes the fresh servers as they were read: an approval is bound to that form, and a literal secret or a variable that a
+// door let through has become an input, so that it never reaches the file.
+func (p *plan) adopt(i int, doc stored) {
+	read := map[string]schemas.Server{}
+	for _, srv := range doc.Servers {
+		read[srv.Name] = srv
+	}
+	for _, x := range p.moves {
+		if x.after == nil || order(x) != i {
+			continue
+		}
+		if srv, fresh := read[x.after.Name]; fresh {
+			*x.after = canonical(srv)
+		}
+	}
+	for j, srv := range p.next[i].Servers {
+		if fresh, ok := read[srv.Name]; ok {
+			p.next[i].Servers[j] = canonical(fresh)
+		}
+	}
+	p.next[i].Inputs = mergeInputs(p.next[i].Inputs, doc.Inputs)
+	p.out.Found = append(p.out.Found, doc.Found...)
+	for _, f := range doc.Found {
+		p.out.Notes = append(p.out.Notes, schemas.Note{
+			Kind: schemas.NoteSecret, Server: f.Server,
+			Text: fmt.Sprintf("%s holds a secret; it moves to your vault and the config keeps ${input:%s}", f.Where, f.Input),
+		})
+	}
+	p.read[i] = stored{Servers: p.next[i].Servers, Inputs: p.next[i].Inputs, Schema: p.next[i].Schema}
 }
 
 // fresh is the part of a next file that the present one does not have.

@@ -1,7 +1,6 @@
 package mcpstore_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -361,124 +360,25 @@ func TestPropose_SecretGivenAgain(t *testing.T) {
 	r.refused(bob, put(d), schemas.CodeDenied)
 }
 
-func TestUndo(t *testing.T) {
-	r := open(t, mcpstore.Options{})
-	first := r.commit(alice, put(draft("a", "echo", "1"), draft("b", "echo")))
-	r.commit(alice, schemas.Edit{Disable: []string{"b"}})
-	third := r.commit(alice, schemas.Edit{Put: []schemas.Draft{draft("a", "echo", "2"), draft("c", "echo")}, Remove: []string{"b"}})
-	r.refused(bob, schemas.Edit{Undo: third.ID}, schemas.CodeDenied)
-	r.refused(alice, schemas.Edit{Undo: "999"}, schemas.CodeNotFound)
-	r.refused(alice, schemas.Edit{Undo: third.ID, Remove: []string{"a"}}, schemas.CodeInvalid)
-	p := r.propose(alice, schemas.Edit{Undo: third.ID})
-	if kinds(p) != "changed a args; removed c; added b" {
-		t.Error(kinds(p))
-	}
-	r.commit(chief, schemas.Edit{Undo: third.ID, Source: "undo"})
-	a, b := r.entry("a"), r.entry("b")
-	if a.Args[0] != "1" || a.Pending() || b.Pending() || b.Enabled || b.Owner != "u1" || b.Approval.By != "u3" || len(r.load().Entries) != 2 {
-		t.Errorf("%+v\n%+v", a, b)
-	}
-	revs, err := r.History(t.Context(), tid)
-	if err != nil || len(revs) != 4 || revs[0].Summary != "1 added: b; 1 changed: a; 1 removed: c" || revs[3].ID != first.ID {
-		t.Errorf("%v %+v", err, revs)
-	}
-	r.commit(alice, schemas.Edit{Undo: strings.TrimLeft(first.ID, "0")})
-	if len(r.load().Entries) != 0 {
-		t.Errorf("%+v", r.load().Entries)
-	}
-}
-
-func TestHistory_Fifty(t *testing.T) {
-	r := open(t, mcpstore.Options{})
-	r.commit(alice, put(draft("a", "echo")))
-	for i := range 27 {
-		r.commit(alice, schemas.Edit{Disable: []string{"a"}, Source: fmt.Sprint(i)})
-		r.commit(alice, schemas.Edit{Enable: []string{"a"}})
-	}
-	revs, err := r.History(t.Context(), tid)
-	if err != nil || len(revs) != 50 || revs[0].ID != "000055" || !slices.IsSortedFunc(revs, func(x, y schemas.Revision) int { return strings.Compare(y.ID, x.ID) }) {
-		t.Errorf("%v %d", err, len(revs))
-	}
-	r.hand("history/000055.json", "{")
-	if revs, err = r.History(t.Context(), tid); err != nil || len(revs) != 49 {
-		t.Errorf("a damaged revision: %v %d", err, len(revs))
-	}
-}
-
-func TestExport(t *testing.T) {
-	r := open(t, mcpstore.Options{})
-	d := draft("a.b", "npx", "-y", "<x> & y")
-	d.Title = "A b"
-	d.Server.Timeout, d.Server.Tools, d.Server.Cwd = 5000, &schemas.ToolFilter{Exclude: []string{"rm"}}, "sub"
-	d.Server.Env = map[string]string{"API_KEY": "${input:KEY}", "MODE": "fast"}
-	e := put(d, draft("off", "echo"))
-	e.Inputs = []schemas.Input{{Type: "promptString", ID: "KEY", Description: "the key", Password: true}}
-	r.commit(alice, e)
-	r.commit(alice, schemas.Edit{Disable: []string{"off"}})
-	r.commit(alice, schemas.Edit{Source: "connect", Put: []schemas.Draft{remote("far", "https://far.example/mcp")}})
-	names := map[string]string{"": "mcp.json", "claude": "mcp.json", "vscode": "vscode-mcp.json", "cursor": "cursor-mcp.json", "remote": "mcp_remote.json"}
-	for format, name := range names {
-		f, err := r.Export(t.Context(), tid, format)
-		if err != nil || f.Name != name || !json.Valid(f.Data) || f.MIME == "" {
-			t.Fatalf("%q: %v %s", format, err, f.Data)
-		}
-		if format == "cursor" && !strings.Contains(string(f.Data), "${env:KEY}") || format == "vscode" && !strings.Contains(string(f.Data), `"servers"`) {
-			t.Errorf("%s", f.Data)
-		}
-		im := mcpstore.Import(f.Name, f.Data, "")
-		if len(im.Problems) > 0 {
-			t.Fatalf("%q: %v\n%s", format, im.Problems, f.Data)
-		}
-		p := r.propose(bob, schemas.Edit{Put: im.Servers, Inputs: im.Inputs, Source: "upload " + f.Name})
-		if !p.Empty() || p.Diff != "" || len(p.Remote) != 0 || len(p.Changes) == 0 {
-			t.Errorf("%q changes %s\n%s\n%s", format, kinds(p), p.Diff, f.Data)
-		}
-	}
-	if _, err := r.Export(t.Context(), tid, "yaml"); schemas.CodeOf(err) != schemas.CodeInvalid {
-		t.Error(err)
-	}
-	empty, err := open(t, mcpstore.Options{}).Export(t.Context(), tid, "")
-	if err != nil || !json.Valid(empty.Data) {
-		t.Errorf("%v %s", err, empty.Data)
-	}
-}
-
-// Whatever another hand leaves in the file, a secret is in no export, no diff and no history.
-func TestExport_NoSecret(t *testing.T) {
+// A door that forgets to take secrets out does not get them into a file.
+func TestPropose_LiteralSecret(t *testing.T) {
 	const canary = "ghp_CANARYcanaryCANARYcanary0123456789"
 	r := open(t, mcpstore.Options{})
-	r.commit(chief, put(draft("other", "echo")))
-	r.hand("mcp.json", `{"mcpServers": {"gh": {"command": "npx", "env": {"GITHUB_TOKEN": "`+canary+`"}}, "other": {"command": "echo"}}}`)
-	look := func(when string, texts ...string) {
-		t.Helper()
-		for _, text := range texts {
-			if strings.Contains(text, canary) {
-				t.Errorf("%s: %s", when, text)
-			}
-		}
+	d := draft("a", "echo", "--token="+canary)
+	d.Server.Env = map[string]string{"GITHUB_TOKEN": canary, "HOME_DIR": "${HOME}"}
+	p := r.propose(alice, put(d))
+	if len(p.Found) == 0 || p.Found[0].Value.Reveal() != canary || len(p.Notes) == 0 || strings.Contains(p.Diff+fmt.Sprint(*p.Changes[0].After), canary) {
+		t.Errorf("%+v", p)
 	}
-	for _, format := range []string{"claude", "vscode", "cursor"} {
-		f, err := r.Export(t.Context(), tid, format)
-		if err != nil {
-			t.Fatal(err)
-		}
-		look(format, string(f.Data))
-	}
-	r.commit(chief, put(draft("other", "echo", "2")))
-	if !strings.Contains(r.text("mcp.json"), canary) {
-		t.Error("a change of another server lost the value that nobody has sealed")
-	}
-	p := r.propose(chief, schemas.Edit{Approve: []string{"gh"}})
-	if len(p.Found) != 1 || p.Found[0].Value.Reveal() != canary {
-		t.Fatalf("%+v", p)
-	}
-	look("proposal", p.Diff, fmt.Sprintf("%+v", p.Changes))
-	if _, err := r.Commit(t.Context(), chief, p); err != nil {
+	if _, err := r.Commit(t.Context(), alice, p); err != nil {
 		t.Fatal(err)
 	}
-	e := r.entry("gh")
-	look("files", r.text("mcp.json"), r.text("state.json"), r.text("history/000002.json"), r.text("history/000003.json"), fmt.Sprint(e))
-	if e.Pending() || !strings.Contains(e.Env["GITHUB_TOKEN"], "${input:") {
+	for _, name := range []string{"mcp.json", "state.json", "history/000001.json"} {
+		if strings.Contains(r.text(name), canary) {
+			t.Errorf("%s:\n%s", name, r.text(name))
+		}
+	}
+	if e := r.entry("a"); e.Pending() || len(e.Inputs()) == 0 {
 		t.Errorf("%+v", e)
 	}
 }
