@@ -14,7 +14,7 @@ import (
 // drawing turns replies into lines. Meaning never lies in colour alone.
 type drawing struct {
 	color bool
-	width int
+	width int // columns to keep within; 0 = no limit, as on a pipe
 }
 
 const (
@@ -74,7 +74,7 @@ func spaced(a, b bot.Block) bool {
 func (d *drawing) block(b *strings.Builder, block bot.Block, r bot.Reply, first bool) {
 	switch {
 	case block.Text != "":
-		text := d.code(clean(block.Text))
+		text := d.code(d.wrap(clean(block.Text), ""))
 		if first && r.Bad {
 			text = d.paint(red, text)
 		} else if first && (len(r.Choices) > 0 || len(r.Blocks) > 1) {
@@ -100,8 +100,36 @@ func (d *drawing) block(b *strings.Builder, block bot.Block, r bot.Reply, first 
 	case block.File != nil:
 		d.file(b, *block.File)
 	case block.Warning != "":
-		b.WriteString("  " + d.paint(yellow, d.code(clean(block.Warning))) + "\n")
+		b.WriteString("  " + d.paint(yellow, d.code(d.wrap(clean(block.Warning), "  "))) + "\n")
 	}
+}
+
+// wrap breaks long lines between words; the lines it adds begin with indent.
+func (d *drawing) wrap(s, indent string) string {
+	if d.width == 0 {
+		return s
+	}
+	var b strings.Builder
+	for i, line := range strings.Split(s, "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		col := width(indent)
+		for j, word := range strings.Split(line, " ") {
+			switch w := width(word); {
+			case j == 0:
+				col += w
+			case col+1+w > d.width && col > width(indent):
+				b.WriteString("\n" + indent)
+				col = width(indent) + w
+			default:
+				b.WriteByte(' ')
+				col += 1 + w
+			}
+			b.WriteString(word)
+		}
+	}
+	return b.String()
 }
 
 // head makes the first line of a longer reply stand out.
@@ -134,7 +162,8 @@ func (d *drawing) facts(b *strings.Builder, facts []bot.Fact) {
 		w = max(w, width(f.Label))
 	}
 	for _, f := range facts {
-		value := strings.ReplaceAll(d.code(clean(f.Value)), "\n", "\n"+strings.Repeat(" ", w+4))
+		indent := strings.Repeat(" ", w+4)
+		value := d.code(d.wrap(strings.ReplaceAll(clean(f.Value), "\n", "\n"+indent), indent))
 		fmt.Fprintf(b, "  %s%s  %s", d.dim(clean(f.Label)), strings.Repeat(" ", w-width(f.Label)), value)
 		if f.Note != "" {
 			b.WriteString("   " + d.dim(clean(f.Note)))
@@ -203,6 +232,9 @@ func (d *drawing) table(b *strings.Builder, t bot.Table) {
 		var line strings.Builder
 		for i, c := range cells {
 			c = clean(c)
+			if room := d.width - width(line.String()) - 2; i == len(cells)-1 && d.width > 0 && width(c) > room {
+				c = string([]rune(c)[:max(room-1, 8)]) + "…"
+			}
 			line.WriteString("  " + c)
 			if i < len(cells)-1 {
 				line.WriteString(strings.Repeat(" ", widths[i]-width(c)))

@@ -40,7 +40,7 @@ type Options struct {
 	In      io.Reader
 	Out     io.Writer
 	Color   bool
-	Width   int  // columns, 0 = 100
+	Width   int  // columns to keep within; 0 = no limit
 	Echo    bool // the input does not show by itself (a pipe): prompts end their line
 }
 
@@ -58,9 +58,6 @@ type Door struct {
 func New(opt Options) *Door {
 	if opt.Bot == nil || opt.Notices == nil || opt.In == nil || opt.Out == nil {
 		panic("terminal: Bot, Notices, In and Out are required")
-	}
-	if opt.Width <= 0 {
-		opt.Width = 100
 	}
 	d := &Door{opt: opt, draw: &drawing{color: opt.Color, width: opt.Width}}
 	return d
@@ -227,7 +224,7 @@ func (d *Door) ask(f bot.Field) (string, error) {
 		next, more, err = d.in.ReadLine("", hide)
 		line += "\n" + next
 	}
-	if err != nil && line == "" {
+	if err != nil && line == "" && (f.Required || !errors.Is(err, io.EOF)) {
 		return "", err
 	}
 	if strings.TrimSpace(line) == "/cancel" {

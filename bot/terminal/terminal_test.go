@@ -3,7 +3,9 @@ package terminal_test
 import (
 	"bytes"
 	"context"
-	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,36 +14,160 @@ import (
 	"bobbin/schemas"
 )
 
-// quiet is a bot that has nothing to say.
-type quiet struct{}
-
-func (quiet) Handle(context.Context, bot.Request) bot.Reply             { return bot.Reply{} }
-func (quiet) Welcome(context.Context, schemas.Caller) bot.Reply         { return bot.Reply{} }
-func (quiet) Complete(context.Context, schemas.Caller, string) []string { return nil }
-func (quiet) Subscribe(schemas.ThreadID, schemas.MemberID) (<-chan bot.Notice, func()) {
-	notices := make(chan bot.Notice)
-	return notices, func() { close(notices) }
+// script is a bot that answers by a function and remembers what it was asked.
+type script struct {
+	answer  func(bot.Request) bot.Reply
+	asked   []bot.Request
+	notices chan bot.Notice
 }
 
-// Ctrl-C reaches a door that waits for a line which never comes.
-func TestRunEndsWithItsContext(t *testing.T) {
-	in, out := io.Pipe()
-	defer func() { _ = out.Close() }()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- terminal.New(terminal.Options{Bot: quiet{}, Notices: quiet{}, In: in, Out: &bytes.Buffer{}, Echo: true}).Run(ctx)
-	}()
-	if _, err := out.Write([]byte("hello\n")); err != nil { // it is reading
+func (s *script) Handle(_ context.Context, r bot.Request) bot.Reply {
+	s.asked = append(s.asked, r)
+	return s.answer(r)
+}
+func (s *script) Welcome(context.Context, schemas.Caller) bot.Reply {
+	return bot.Reply{Blocks: []bot.Block{{Text: "welcome"}}}
+}
+func (s *script) Complete(context.Context, schemas.Caller, string) []string { return nil }
+func (s *script) Subscribe(schemas.ThreadID, schemas.MemberID) (<-chan bot.Notice, func()) {
+	s.notices = make(chan bot.Notice, 1)
+	return s.notices, func() { close(s.notices) }
+}
+
+func talk(t *testing.T, s *script, opt terminal.Options, lines ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	opt.Bot, opt.Notices, opt.Out, opt.Echo = s, s, &out, true
+	opt.In = strings.NewReader(strings.Join(lines, "\n"))
+	opt.Caller = schemas.Caller{Thread: "t1", Member: "alice", Role: schemas.Owner}
+	if err := terminal.New(opt).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cancel()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("Run = %v", err)
+	return out.String()
+}
+
+func say(text string) bot.Reply { return bot.Reply{Blocks: []bot.Block{{Text: text}}} }
+
+func card() bot.Reply {
+	r := say("1 added: demo")
+	r.ID, r.Expires = "nonce", time.Now().Add(10*time.Minute)
+	r.Choices = []bot.Choice{{Key: "confirm", Label: "Confirm"}, {Key: "cancel", Label: "Cancel"}}
+	return r
+}
+
+func TestChoices_ByNumberAndLabel(t *testing.T) {
+	for _, answer := range []string{"1", "Confirm", "confirm", "CONFIRM"} {
+		s := &script{}
+		s.answer = func(r bot.Request) bot.Reply {
+			if r.Action == nil {
+				return card()
+			}
+			return bot.Reply{Replace: "nonce", Blocks: []bot.Block{{Text: "done"}}}
 		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("Run still waits for a line")
+		out := talk(t, s, terminal.Options{}, "/mcp add-json {}", answer, answer)
+		if a := s.asked[1].Action; a == nil || a.ID != "nonce" || a.Choice != "confirm" {
+			t.Errorf("%q was read as %+v", answer, s.asked[1])
+		}
+		if s.asked[2].Action != nil {
+			t.Errorf("%q answered a card that was settled", answer)
+		}
+		if !strings.Contains(out, "1) Confirm   2) Cancel") {
+			t.Errorf("the choices are not numbered: %s", out)
+		}
+	}
+}
+
+func TestForm_OneFieldALine(t *testing.T) {
+	s := &script{}
+	s.answer = func(r bot.Request) bot.Reply {
+		if r.Action != nil {
+			return say("sent")
+		}
+		return bot.Reply{ID: "f", Form: &bot.Form{Title: "add", Fields: []bot.Field{
+			{Name: "name", Label: "name", Required: true},
+			{Name: "color", Label: "color", Kind: "choice", Options: []string{"red", "green"}},
+			{Name: "env", Label: "env", Kind: "multiline"},
+			{Name: "key", Label: "key", Kind: "secret"},
+			{Name: "cwd", Label: "folder", Default: "/srv"},
+		}}}
+	}
+	out := talk(t, s, terminal.Options{}, "/mcp add", "demo", "2", `A=1\nB=2`, "hunter2", "")
+	got := s.asked[1].Action.Values
+	want := map[string]string{"name": "demo", "color": "green", "env": "A=1\nB=2", "key": "hunter2", "cwd": "/srv"}
+	for k, v := range want {
+		if got[k] != v {
+			t.Errorf("%s = %q, want %q", k, got[k], v)
+		}
+	}
+	if strings.Contains(out, "hunter2") {
+		t.Error("a secret was echoed")
+	}
+}
+
+func TestForm_CancelSendsNothing(t *testing.T) {
+	s := &script{answer: func(bot.Request) bot.Reply {
+		return bot.Reply{ID: "f", Form: &bot.Form{Fields: []bot.Field{{Name: "a"}, {Name: "b"}}}}
+	}}
+	out := talk(t, s, terminal.Options{}, "/mcp add", "x", "/cancel")
+	if len(s.asked) != 1 || !strings.Contains(out, "nothing was sent") {
+		t.Errorf("asked %d times: %s", len(s.asked), out)
+	}
+}
+
+func TestUploadAndDownload(t *testing.T) {
+	dir := t.TempDir()
+	in, target := filepath.Join(dir, "my mcp.json"), filepath.Join(dir, "out.json")
+	if err := os.WriteFile(in, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &script{answer: func(bot.Request) bot.Reply {
+		return bot.Reply{Blocks: []bot.Block{{Text: "your config"}, {File: &schemas.File{Name: "mcp.json", Data: []byte("{}\n")}}}}
+	}}
+	out := talk(t, s, terminal.Options{}, "/mcp upload "+in, "/mcp download vscode "+target, "/mcp download "+target, "/mcp upload "+dir, "/mcp upload "+dir+"/none")
+	if f := s.asked[0].File; f == nil || f.Name != "my mcp.json" || string(f.Data) != `{"mcpServers":{}}` {
+		t.Errorf("uploaded %+v", f)
+	}
+	if s.asked[1].Text != "/mcp download vscode" {
+		t.Errorf("asked %q", s.asked[1].Text)
+	}
+	if b, err := os.ReadFile(target); err != nil || string(b) != "{}\n" {
+		t.Errorf("saved %q, %v", b, err)
+	}
+	for _, want := range []string{"there is a file of that name already", "that is not a file", "there is no such file"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+	if len(s.asked) != 3 {
+		t.Errorf("a file that cannot be read was sent on: %d", len(s.asked))
+	}
+}
+
+// TestClean proves that no byte of a server can steer the terminal.
+func TestClean(t *testing.T) {
+	s := &script{answer: func(bot.Request) bot.Reply {
+		evil := "a\x1b]8;;http://evil\x07b\u202ec\u200bd\r"
+		return bot.Reply{Blocks: []bot.Block{
+			{Text: evil}, {Code: evil}, {Diff: "+" + evil}, {Warning: evil}, {Facts: []bot.Fact{{Label: evil, Value: evil, Note: evil}}},
+			{Table: &bot.Table{Columns: []string{evil}, Rows: []bot.Row{{Head: evil}, {Cells: []string{evil, evil}}}}},
+			{Problems: []schemas.Problem{{Line: 1, Col: 1, Server: evil, Text: evil, Hint: evil, Excerpt: evil}}},
+			{File: &schemas.File{Name: evil, Data: []byte(evil)}},
+		}, Choices: []bot.Choice{{Key: "k", Label: evil}}, ID: "x"}
+	}}
+	out := talk(t, s, terminal.Options{Width: 40}, "hello")
+	if strings.ContainsAny(out, "\x1b\x07\r\u202e\u200b") {
+		t.Errorf("control characters reached the terminal: %q", out)
+	}
+}
+
+func TestWidth(t *testing.T) {
+	s := &script{answer: func(bot.Request) bot.Reply {
+		return bot.Reply{Blocks: []bot.Block{{Text: strings.Repeat("word ", 40)},
+			{Table: &bot.Table{Rows: []bot.Row{{Cells: []string{"name", strings.Repeat("long ", 40)}}}}}}}
+	}}
+	for _, line := range strings.Split(talk(t, s, terminal.Options{Width: 40}, "hello"), "\n") {
+		if n := len([]rune(line)); n > 40 {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 }

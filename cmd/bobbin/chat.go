@@ -49,6 +49,7 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 	opt := terminal.Options{Bot: a.bot, Notices: a.bot, Caller: caller, In: m.In, Out: m.Out, Echo: !screen}
 	if out, ok := m.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) {
 		opt.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		opt.Width, _, _ = term.GetSize(int(out.Fd()))
 	}
 	return a.run(ctx, terminal.New(opt).Run)
 }
