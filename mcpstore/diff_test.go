@@ -165,3 +165,20 @@ func BenchmarkLoad_Hot(b *testing.B) {
 		r.load()
 	}
 }
+
+// BenchmarkPropose_OneOfMany changes one server of a thread that the process knows.
+func BenchmarkPropose_OneOfMany(b *testing.B) {
+	for _, n := range []int{10, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := open(b, mcpstore.Lifted(mcpstore.Options{}, 1000))
+			drafts := many(n, "fast")
+			r.commit(alice, put(drafts...))
+			edit := put(many(n, "slow")[n/2])
+			for b.Loop() {
+				if p := r.propose(alice, edit); len(p.Changes) != 1 {
+					b.Fatal("no change")
+				}
+			}
+		})
+	}
+}

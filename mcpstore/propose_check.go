@@ -58,7 +58,9 @@ func (p *plan) change(x *transition) (c schemas.Change, ok bool) {
 	case x.after == nil:
 		c.Kind = schemas.Removed
 	default:
-		c.Fields = fields(*x.before, *x.after)
+		if x.before != x.after {
+			c.Fields = fields(*x.before, *x.after)
+		}
 		if x.title != x.entry.Title {
 			c.Fields = append(c.Fields, "title")
 		}
@@ -206,7 +208,7 @@ func (p *plan) fresh(i int) stored {
 	doc := p.next[i]
 	doc.Servers = nil
 	for _, x := range p.moves {
-		if order(x) == i && x.after != nil && (x.before == nil || !x.after.Equal(*x.before)) {
+		if order(x) == i && x.after != nil && x.before != x.after && (x.before == nil || !x.after.Equal(*x.before)) {
 			doc.Servers = append(doc.Servers, *x.after)
 		}
 	}
