@@ -90,6 +90,9 @@ func TestPage_Form(t *testing.T) {
 	b.shot("servers-light")
 	b.click(`.tool[data-key="github.create_issue"]`)
 	b.until(`document.activeElement.name === "repo"`)
+	if got := b.text(`document.querySelector("[name=key]").type + " " + document.querySelector("[name=key]").autocomplete`); got != "password off" {
+		t.Errorf("the field of a secret is %s", got)
+	}
 	b.shot("form-light")
 	b.key(kb.Enter)
 	b.until(`document.querySelector("[aria-invalid]")?.name === "repo"`)
@@ -108,7 +111,7 @@ func TestPage_Form(t *testing.T) {
 	if string(got) != string(want) {
 		t.Errorf("the bot got %s, want %s", got, want)
 	}
-	if strings.Contains(b.text(`document.documentElement.outerHTML`), "hunter2") {
+	if strings.Contains(b.text(`document.documentElement.outerHTML + [...document.querySelectorAll("input")].map((e) => e.value)`), "hunter2") {
 		t.Error("the page kept a secret")
 	}
 	b.shot("result-light")
