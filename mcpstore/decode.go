@@ -18,6 +18,7 @@ const (
 	maxEnv     = 64        // variables or headers of one server
 
 	maxProblems = 100 // told at once
+	maxNotes    = 500
 )
 
 // stored is one strictly read mcp.json or mcp_remote.json. With Problems nothing else of it may be used.

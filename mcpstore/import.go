@@ -40,6 +40,9 @@ func (r *reader) wrong(at int, ptr, server, hint, format string, a ...any) {
 
 // note adds a remark, each once; without a place if at is negative.
 func (r *reader) note(kind schemas.NoteKind, server string, at int, format string, a ...any) {
+	if len(r.notes) >= maxNotes {
+		return
+	}
 	n := schemas.Note{Kind: kind, Server: server, Text: fmt.Sprintf(format, a...)}
 	for _, o := range r.notes {
 		if o.Kind == n.Kind && o.Server == n.Server && o.Text == n.Text {

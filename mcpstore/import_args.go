@@ -3,6 +3,7 @@ package mcpstore
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"bobbin/schemas"
@@ -24,7 +25,30 @@ func (r *reader) fillArgs(e *entry, s *schemas.Server) {
 		s.Args = append(s.Args, r.fillArg(in, previous, b.s))
 		previous = b.s
 	}
-	e.pathNotes(s)
+	for i := range e.args { // what is remarked on them must not show a secret
+		e.args[i].s = s.Args[i]
+	}
+}
+
+// passedOn asks for the variables that docker run -e NAME takes from the client's own environment.
+func (e *entry) passedOn() {
+	if p := program(e.command.s); p != "docker" && p != "podman" {
+		return
+	}
+	for i, b := range e.args {
+		name, joined := strings.CutPrefix(b.s, "--env=")
+		if !joined {
+			if i == 0 || e.args[i-1].s != "-e" && e.args[i-1].s != "--env" {
+				continue
+			}
+			name = b.s
+		}
+		known := slices.ContainsFunc(e.env, func(o bit) bool { return o.key == name })
+		if envName.MatchString(name) && !known && !machineVariable(name) {
+			e.env = append(e.env, bit{name, "${" + name + "}", b.at, b.ptr})
+			e.say(schemas.NoteMapped, b.at, "%s came from the author's environment; you are asked for it", name)
+		}
+	}
 }
 
 // fillArg knows the forms --flag value, --flag=value, NAME=value, "Header: value" and plain text.

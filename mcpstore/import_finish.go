@@ -257,9 +257,11 @@ func dropRenamed(notes []schemas.Note, server string) []schemas.Note {
 func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 	e.shell = shellProgram(e.command.s)
 	s.Command = r.fill(gap{server: e.name, where: "the command", id: "VALUE", arg: true, at: e.command.at, ptr: e.command.ptr}, strings.TrimSpace(e.command.s))
-	e.local(s.Command)
+	e.passedOn()
 	r.fillEnv(e, s)
 	r.fillArgs(e, s)
+	e.local(s.Command)
+	e.pathNotes(s)
 	if c := strings.TrimSpace(e.cwd.s); c != "" {
 		s.Cwd = r.fill(gap{server: e.name, where: "cwd", id: "CWD", arg: true, at: e.cwd.at, ptr: e.cwd.ptr}, c)
 	}

@@ -197,12 +197,13 @@ func (e *entry) registryValue(v *node, header bool) {
 	if !e.checkPair(b, map[bool]string{true: "headers", false: "env"}[header], header) {
 		return
 	}
-	required := isTrue(field(v, "isRequired", "is_required"))
+	needed := field(v, "isRequired", "is_required")
+	required := isTrue(needed) || isTrue(v.get("required"))
 	secret := isTrue(field(v, "isSecret", "is_secret")) || secretName(b.key)
 	switch {
 	case b.s != "":
 		b.s = e.registryTemplate(b.s, v.get("variables"))
-	case required || secret:
+	case required, secret && needed == nil:
 		b.s = e.registryInput(inputID(b.key), v)
 	case v.get("default").str() != "":
 		b.s = v.get("default").str()

@@ -34,7 +34,7 @@ func (v *values) input(id string) *schemas.Input {
 // declare adds an input unless it is there already, and gives its reference.
 func (v *values) declare(id string, password bool) string {
 	if v.input(id) == nil {
-		v.inputs = append(v.inputs, schemas.Input{Type: "promptString", ID: id, Password: password})
+		v.inputs = append(v.inputs, schemas.Input{Type: "promptString", ID: id, Password: password || connectionName(id)})
 	}
 	return "${input:" + id + "}"
 }
@@ -190,7 +190,7 @@ func (r *reader) expand(s gap, text string) string {
 		case kind == 1 && strings.HasPrefix(group, "input:"):
 			out.WriteString(r.reference(s, group[len("input:"):]))
 		case kind == 7:
-			r.note(schemas.NoteRisk, s.server, s.at, "%s holds %s, which a shell runs; it is passed on as plain text", s.where, shownText(whole))
+			r.note(schemas.NoteRisk, s.server, s.at, "%s holds $(…), which only a shell would run", s.where)
 			out.WriteString(whole)
 		case s.shell && kind >= 4, s.shell && kind == 1 && !strings.Contains(group, ":"):
 			r.note(schemas.NoteRisk, s.server, s.at, "%s holds %s, which the shell fills in when it starts", s.where, whole)
@@ -215,7 +215,7 @@ func (r *reader) reference(s gap, id string) string {
 		return r.vals.declare(renamed, false)
 	}
 	if !schemas.ValidInput(id) {
-		r.wrong(s.at, s.ptr, s.server, "use letters, digits, _, . and -, starting with a letter", "${input:%s} names no input", shown(id))
+		r.wrong(s.at, s.ptr, s.server, "use letters, digits, _, . and -, starting with a letter", "${input:%s} names no input", shownText(id))
 		return "${input:" + inputID(id) + "}"
 	}
 	return r.vals.declare(id, secretName(id) || s.secret)

@@ -63,6 +63,17 @@ func secretName(name string) bool {
 	return strings.HasSuffix(joined, "apikey") || strings.HasSuffix(joined, "token") || strings.HasSuffix(joined, "password") || strings.HasSuffix(joined, "secret")
 }
 
+// connectionName reports whether a value of this name often holds a password among other things.
+func connectionName(name string) bool {
+	p := plain(name)
+	for _, end := range []string{"databaseurl", "dburl", "dburi", "databaseuri", "connectionstring", "mongodburi", "mongouri", "mongodburl", "postgresurl", "postgresqlurl", "redisurl", "mysqlurl", "webhookurl"} {
+		if strings.HasSuffix(p, end) {
+			return true
+		}
+	}
+	return false
+}
+
 // knownSecret matches values that start like the credentials of a known service. Sources: the services' own documentation
 // and the rules of public secret scanners.
 var knownSecret = regexp.MustCompile(`(?:\b|_)(?:` +
