@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -19,6 +20,7 @@ type card struct {
 	by      schemas.Caller
 	role    schemas.Role // the least role that may still answer
 	expires time.Time
+	ttl     time.Duration // 0 = Options.CardTTL
 	may     func(schemas.Caller) error
 	keys    []string // the choices there are; nil for a form
 	look    []string
@@ -79,7 +81,7 @@ func (b *Bot) deal(c *card, r Reply) Reply {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails since Go 1.24
 	now := b.opt.Now()
-	r.ID, c.expires = hex.EncodeToString(nonce[:]), now.Add(b.opt.CardTTL)
+	r.ID, c.expires = hex.EncodeToString(nonce[:]), now.Add(cmp.Or(c.ttl, b.opt.CardTTL))
 	r.Expires = c.expires
 	for _, ch := range r.Choices {
 		c.keys = append(c.keys, ch.Key)
@@ -126,7 +128,7 @@ func (b *Bot) press(ctx context.Context, t turn, a Action) (Reply, error) {
 
 func gone() error {
 	return &schemas.Error{Code: schemas.CodeExpired, Text: "this card is no longer open: it was answered, or its time is over",
-		Hint: "run the command again"}
+		Hint: "run the command again, or see `/mcp list`"}
 }
 
 // requesterOnly lets nobody else answer, not even a manager: what is asked for is personal.

@@ -45,5 +45,5 @@ func Example() {
 	// Output:
 	// No MCP servers configured
 	// Paste a config with `/mcp add-json {…}`, give me a file with `/mcp upload PATH`, answer questions with `/mcp add`, or `/mcp connect` a remote one.
-	// this card is no longer open: it was answered, or its time is over · run the command again
+	// this card is no longer open: it was answered, or its time is over · run the command again, or see `/mcp list`
 }

@@ -16,6 +16,10 @@ import (
 // earSize is how many notices wait for a slow door; the oldest gives way.
 const earSize = 64
 
+// editedTTL is how long the card of a hand edit waits: nobody may be looking when it comes, and what it approves is bound to
+// what it shows.
+const editedTTL = 24 * time.Hour
+
 // noteWait bounds the audit record of an edit from outside.
 const noteWait = 5 * time.Second
 
@@ -27,9 +31,10 @@ type ear struct {
 }
 
 type ears struct {
-	mu   sync.Mutex
-	subs map[*ear]struct{}
-	asks []*openAsk // questions that wait; told again to who subscribes later
+	mu    sync.Mutex
+	subs  map[*ear]struct{}
+	edits map[schemas.ThreadID]lastEdit
+	asks  []*openAsk // questions that wait; told again to who subscribes later
 }
 
 // Subscribe gives what happens by itself in a thread, as far as it is for that member; with an empty member, all of it, and
@@ -93,16 +98,59 @@ func (b *Bot) Changed(thread schemas.ThreadID) { b.publish(Notice{Thread: thread
 // Edited is the watcher's notify. It pokes the registry and posts the card of a hand edit; it does not block on people.
 func (b *Bot) Edited(e schemas.Edited) {
 	b.opt.Live.Poke(e.Thread)
-	if !e.Outside {
-		b.Changed(e.Thread)
-		return
+	n := Notice{Thread: e.Thread, Changed: true}
+	b.ears.mu.Lock()
+	was := b.ears.edits[e.Thread]
+	b.ears.mu.Unlock()
+	now := was
+	now.broken = len(e.Problems) > 0
+	switch {
+	case !e.Outside && !now.broken:
+	case now.broken || len(e.Removed) > 0 || len(e.Waiting) > 0 || e.Policy:
+		b.outside(e)
+		if len(e.Waiting) > 0 && !now.broken {
+			e.Waiting = append(b.stillWaiting(was.waiting, e), e.Waiting...)
+			now.waiting = e.Waiting
+		}
+		n.Reply = b.editedCard(e)
+		if n.Reply.ID != "" {
+			now.card, n.Reply.Replace = n.Reply.ID, was.card
+			b.cards.drop(was.card)
+		}
+	case was.broken:
+		n.Reply = Reply{Blocks: []Block{{Text: "the file can be read again; nothing else changed"}}}
 	}
-	if len(e.Problems) == 0 && len(e.Removed) == 0 && len(e.Waiting) == 0 && !e.Policy {
-		b.Changed(e.Thread)
-		return
+	b.ears.mu.Lock()
+	b.ears.edits[e.Thread] = now
+	b.ears.mu.Unlock()
+	b.publish(n, "")
+}
+
+// lastEdit is what was said last about a hand edit of a thread: a newer card takes the place of one that nobody answered, and
+// holds what that one held.
+type lastEdit struct {
+	card    string
+	waiting []schemas.Change
+	broken  bool
+}
+
+// stillWaiting gives those of an earlier card that a newer edit leaves as they were.
+func (b *Bot) stillWaiting(earlier []schemas.Change, e schemas.Edited) []schemas.Change {
+	if len(earlier) == 0 {
+		return nil
 	}
-	b.outside(e)
-	b.publish(Notice{Thread: e.Thread, Changed: true, Reply: b.editedCard(e)}, "")
+	ctx, cancel := context.WithTimeout(bare{}, noteWait)
+	defer cancel()
+	cfg, err := b.opt.Config.Load(ctx, e.Thread)
+	if err != nil {
+		b.opt.Log.Warn("earlier hand edits are not shown again", "thread", e.Thread, "err", err)
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(earlier), func(w schemas.Change) bool {
+		entry, ok := cfg.Find(w.Server)
+		again := slices.ContainsFunc(e.Waiting, func(n schemas.Change) bool { return n.Server == w.Server })
+		return !ok || again || !entry.Pending() || w.After == nil || entry.Fingerprint() != w.After.Fingerprint()
+	})
 }
 
 // bare is a context that only a deadline around it ends: the watcher's notify brings none, and its record must not be lost
@@ -176,7 +224,7 @@ func (b *Bot) editedCard(e schemas.Edited) Reply {
 	r.Blocks = append(r.Blocks, Block{Facts: b.commonFacts(p)})
 	r.Blocks = append(r.Blocks, noteWarnings(p)...)
 	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}, {Key: "back", Label: "Put back"}}
-	c := &card{by: schemas.Caller{Thread: e.Thread}, role: schemas.Member, look: []string{"change"}, may: func(c schemas.Caller) error { return mayApprove(c, e.Waiting) }}
+	c := &card{by: schemas.Caller{Thread: e.Thread}, ttl: editedTTL, role: schemas.Member, look: []string{"change"}, may: func(c schemas.Caller) error { return mayApprove(c, e.Waiting) }}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "change" {
 			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: waitingDiffs(e.Waiting)}, nil

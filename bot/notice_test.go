@@ -358,3 +358,37 @@ func TestSettled_Gone(t *testing.T) {
 	want(t, r, "the change is saved", "something went wrong on my side", "The change itself is saved")
 	wantNot(t, r, "Your config is unchanged")
 }
+
+func TestEdited_NewerCardReplaces(t *testing.T) {
+	w := newWorld(t)
+	ch, stop := w.bot.Subscribe(thread, "boss")
+	defer stop()
+	w.have("boss", schemas.Server{Name: "a", Command: "old"})
+	shown := w.cfg.Entries[0].Server
+	shown.Command = "new"
+	edit := schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "a", Kind: schemas.Changed, After: &shown, Owner: "boss"}}}
+	w.bot.Edited(edit)
+	w.bot.Edited(edit)
+	first, second := hear(t, ch), hear(t, ch)
+	if second.Reply.Replace != first.Reply.ID || second.Reply.Expires.Sub(w.now) != 24*time.Hour {
+		t.Errorf("replaces %q, expires %v", second.Reply.Replace, second.Reply.Expires)
+	}
+	wantCode(t, w.press(boss(), first.Reply, "Approve"), schemas.CodeExpired)
+	w.bot.Edited(schemas.Edited{Thread: thread}) // a commit elsewhere leaves the card open
+	hear(t, ch)
+	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Problems: schemas.Problems{{File: "mcp.json", Text: "broken"}}})
+	hear(t, ch)
+	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true})
+	want(t, hear(t, ch).Reply, "can be read again")
+	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true})
+	if n := hear(t, ch); len(n.Reply.Blocks) != 0 || !n.Changed {
+		t.Errorf("%+v", n)
+	}
+	w.cfg.Entries[0].Server = shown // as the file has it since the first card
+	b := schemas.Server{Name: "b", Command: "b", Type: schemas.Stdio}
+	w.cfg.Entries = append(w.cfg.Entries, schemas.Entry{Server: b, Enabled: true, Kind: schemas.Local})
+	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "b", Kind: schemas.Added, After: &b}}})
+	third := hear(t, ch).Reply
+	want(t, third, "changed: a", "added: b", "runs: new", "runs: b")
+	want(t, w.press(boss(), third, "Approve"), "a is ready", "b is ready")
+}
