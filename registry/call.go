@@ -117,7 +117,7 @@ func (s *snapshot) noTool(name string, m schemas.MemberID, now time.Time) error 
 		names = append(names, t.Full())
 	}
 	return &schemas.Error{
-		Code: schemas.CodeNotFound, Text: fmt.Sprintf("no tool is called %q here", short(clean(name, true), 128)),
+		Code: schemas.CodeNotFound, Text: fmt.Sprintf("no tool is called %q here", short(schemas.Clean(name, true), 128)),
 		Hint: cmp.Or(didYouMean(name, names), "/mcp tools lists them"),
 	}
 }
@@ -398,7 +398,7 @@ func (c *call) failed(err error, timeout time.Duration) error {
 	case errors.As(err, &known) && session.OutcomeOf(err) != session.Unknown:
 		return known
 	case errors.As(err, &rpc):
-		e.Code, e.Text = schemas.CodeFailed, name+" answered: "+short(clean(rpc.Message, true), whyLimit)
+		e.Code, e.Text = schemas.CodeFailed, name+" answered: "+short(schemas.Clean(rpc.Message, true), whyLimit)
 	case errors.Is(err, session.ErrInputUnavailable):
 		e.Code, e.Text = schemas.CodeFailed, c.tool.Full()+" asks for input that cannot be given here"
 	case session.OutcomeOf(err) == session.NotRun:

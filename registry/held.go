@@ -106,7 +106,7 @@ func (e acceptEvent) handle(t *thread) {
 	}
 	for _, name := range e.tools {
 		if !named[name] {
-			e.reply <- &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("%s has no tool %q", e.server, short(clean(name, true), 64))}
+			e.reply <- &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("%s has no tool %q", e.server, short(schemas.Clean(name, true), 64))}
 			return
 		}
 	}
@@ -164,7 +164,7 @@ func pretty(raw json.RawMessage) string {
 func revealed(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		if r == '\n' || clean(string(r), false) == string(r) {
+		if r == '\n' || schemas.Clean(string(r), false) == string(r) {
 			b.WriteRune(r)
 		} else {
 			fmt.Fprintf(&b, `\u{%x}`, r)

@@ -356,7 +356,7 @@ func (i *instance) close() {
 func (i *instance) stderr() string {
 	if c, ok := i.child.(talkative); ok {
 		text := c.Stderr()
-		return i.mask(clean(text[max(0, len(text)-maxStderr):], false))
+		return i.mask(schemas.Clean(text[max(0, len(text)-maxStderr):], false))
 	}
 	return ""
 }
@@ -395,7 +395,7 @@ func (i *instance) diagnose(err error) string {
 	case errors.Is(err, session.ErrRedirect):
 		why = "answered with a redirect to another address"
 	case errors.As(err, &rpc):
-		why = "answered with an error: " + clean(rpc.Message, true)
+		why = "answered with an error: " + schemas.Clean(rpc.Message, true)
 	case errors.As(err, &status):
 		why = fmt.Sprintf("answered with HTTP status %d", status.Status)
 	}
@@ -413,7 +413,7 @@ func (i *instance) diagnose(err error) string {
 			why = "cannot be reached"
 		}
 	}
-	return short(i.mask(clean(why, true)), whyLimit)
+	return short(i.mask(schemas.Clean(why, true)), whyLimit)
 }
 
 // mask hides the values that went into the definition, should the server repeat one.

@@ -38,7 +38,7 @@ func (r *Registry) wanted(ctx context.Context, thread schemas.ThreadID, e schema
 		switch {
 		case err != nil:
 			r.opt.Log.Error("cannot read a secret", "thread", thread, "server", e.Name, "input", id, "err", err)
-			w.fault = "the secret " + clean(id, true) + " cannot be read"
+			w.fault = "the secret " + schemas.Clean(id, true) + " cannot be read"
 		case !ok:
 			w.needs = append(w.needs, id)
 		default:

@@ -107,12 +107,12 @@ func listResources(ctx context.Context, i *instance) ([]schemas.Resource, error)
 			if json.Unmarshal(raw, &w) == nil {
 				uri = cmp.Or(w.URI, w.Template)
 			}
-			if uri == "" || len(uri) > maxURI || clean(uri, true) != uri {
+			if uri == "" || len(uri) > maxURI || schemas.Clean(uri, true) != uri {
 				continue
 			}
 			all = append(all, schemas.Resource{
-				Server: i.name, URI: uri, Name: short(clean(cmp.Or(w.Title, w.Name), true), 128), MIME: short(clean(w.MIME, true), 128),
-				Description: cut(clean(w.Description, false), maxDescription), Template: template, Raw: raw,
+				Server: i.name, URI: uri, Name: short(schemas.Clean(cmp.Or(w.Title, w.Name), true), 128), MIME: short(schemas.Clean(w.MIME, true), 128),
+				Description: cut(schemas.Clean(w.Description, false), maxDescription), Template: template, Raw: raw,
 			})
 		}
 	}
@@ -135,13 +135,13 @@ func listPrompts(ctx context.Context, i *instance) ([]schemas.Prompt, error) {
 				Required    bool   `json:"required"`
 			} `json:"arguments"`
 		}
-		if json.Unmarshal(raw, &w) != nil || w.Name == "" || len(w.Name) > maxToolName || clean(w.Name, true) != w.Name {
+		if json.Unmarshal(raw, &w) != nil || w.Name == "" || len(w.Name) > maxToolName || schemas.Clean(w.Name, true) != w.Name {
 			continue
 		}
-		p := schemas.Prompt{Server: i.name, Name: w.Name, Description: cut(clean(w.Description, false), maxDescription)}
+		p := schemas.Prompt{Server: i.name, Name: w.Name, Description: cut(schemas.Clean(w.Description, false), maxDescription)}
 		for _, a := range w.Arguments {
-			if clean(a.Name, true) == a.Name && a.Name != "" {
-				p.Arguments = append(p.Arguments, schemas.PromptArgument{Name: a.Name, Description: cut(clean(a.Description, false), maxDescription), Required: a.Required})
+			if schemas.Clean(a.Name, true) == a.Name && a.Name != "" {
+				p.Arguments = append(p.Arguments, schemas.PromptArgument{Name: a.Name, Description: cut(schemas.Clean(a.Description, false), maxDescription), Required: a.Required})
 			}
 		}
 		all = append(all, p)

@@ -73,14 +73,14 @@ func walk(v any, depth int, changed *bool) error {
 		return errDeep
 	}
 	tidy := func(text string) string {
-		c := clean(text, false)
+		c := schemas.Clean(text, false)
 		*changed = *changed || c != text
 		return c
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		for key, item := range v {
-			if clean(key, true) != key {
+			if schemas.Clean(key, true) != key {
 				return errHidden
 			}
 			text, isText := item.(string)
@@ -196,7 +196,7 @@ func (d *definition) misspelt(args any, ps schemas.Problems) {
 		}
 		for key := range given {
 			if hint := d.nearest("", key); hint == "did you mean "+name+"?" {
-				ps[n].Hint = fmt.Sprintf("%q was given; %s", short(clean(key, true), 64), hint)
+				ps[n].Hint = fmt.Sprintf("%q was given; %s", short(schemas.Clean(key, true), 64), hint)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func (d *definition) mistakes(e *jsonschema.ValidationError, ps *schemas.Problem
 	add := func(pointer, text, hint string) {
 		if key := pointer + "\x00" + text; !seen[key] {
 			seen[key] = true
-			*ps = append(*ps, schemas.Problem{Pointer: short(clean(pointer, true), 200), Text: short(clean(text, true), 200), Hint: hint})
+			*ps = append(*ps, schemas.Problem{Pointer: short(schemas.Clean(pointer, true), 200), Text: short(schemas.Clean(text, true), 200), Hint: hint})
 		}
 	}
 	where, text := e.InstanceLocation, e.Message

@@ -315,5 +315,5 @@ func (t *thread) noServer(name string) *schemas.Error {
 }
 
 func noServer(name string, names []string) *schemas.Error {
-	return &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("no server is called %q here", short(clean(name, true), 64)), Hint: didYouMean(name, names)}
+	return &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("no server is called %q here", short(schemas.Clean(name, true), 64)), Hint: didYouMean(name, names)}
 }

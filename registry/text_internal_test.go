@@ -33,18 +33,18 @@ func TestClean(t *testing.T) {
 		"\x9b31mred":                  "\ufffd31mred",
 		"\u009b31mred":                "red",
 	} {
-		if got := clean(in, false); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		if got := schemas.Clean(in, false); got != want {
+			t.Errorf("schemas.Clean(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := clean("a\nb", true); got != "a b" {
+	if got := schemas.Clean("a\nb", true); got != "a b" {
 		t.Errorf("one line: %q", got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.String().Draw(t, "text")
-		out := clean(in, true)
-		if !utf8.ValidString(out) || clean(out, true) != out || strings.ContainsAny(out, "\x1b\u202e\u200b\n\r") {
-			t.Fatalf("clean(%q) = %q", in, out)
+		out := schemas.Clean(in, true)
+		if !utf8.ValidString(out) || schemas.Clean(out, true) != out || strings.ContainsAny(out, "\x1b\u202e\u200b\n\r") {
+			t.Fatalf("schemas.Clean(%q) = %q", in, out)
 		}
 	})
 }

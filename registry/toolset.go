@@ -76,7 +76,7 @@ func newToolset(server string, raw []json.RawMessage, refused []session.Refusal,
 }
 
 func (ts *toolset) refuse(name, reason string) {
-	ts.refused = append(ts.refused, session.Refusal{Name: short(clean(name, true), 64), Reason: reason})
+	ts.refused = append(ts.refused, session.Refusal{Name: short(schemas.Clean(name, true), 64), Reason: reason})
 }
 
 // of notes what the server said about itself.
@@ -118,7 +118,7 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 		return nil, "", "it has no name"
 	case len(w.Name) > maxToolName:
 		return nil, w.Name, fmt.Sprintf("its name is longer than %d bytes", maxToolName)
-	case clean(w.Name, true) != w.Name || strings.TrimSpace(w.Name) != w.Name:
+	case schemas.Clean(w.Name, true) != w.Name || strings.TrimSpace(w.Name) != w.Name:
 		return nil, w.Name, "its name holds invisible characters"
 	case len(w.Input) > maxSchema || len(w.Output) > maxSchema:
 		return nil, w.Name, fmt.Sprintf("its schema is larger than %d KiB", maxSchema>>10)
@@ -141,8 +141,8 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 		w.Title = h.Title
 	}
 	d = &definition{Tool: schemas.Tool{
-		Server: server, Name: w.Name, Title: short(clean(w.Title, true), 128), Input: input, Output: output,
-		Description: cut(clean(w.Description, false), maxDescription), Raw: raw, Pin: pin,
+		Server: server, Name: w.Name, Title: short(schemas.Clean(w.Title, true), 128), Input: input, Output: output,
+		Description: cut(schemas.Clean(w.Description, false), maxDescription), Raw: raw, Pin: pin,
 		ReadOnly: h.ReadOnly && !speaksAgainst(w.Name),
 	}}
 	d.Writes = !d.ReadOnly

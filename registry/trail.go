@@ -16,7 +16,7 @@ func (c *call) record(e schemas.Event) schemas.Record {
 		Event: e, Origin: c.Origin, Receipt: c.receipt,
 	}
 	if c.tool == nil {
-		rec.Tool = short(clean(c.Tool, true), 128)
+		rec.Tool = short(schemas.Clean(c.Tool, true), 128)
 		return rec
 	}
 	rec.Server, rec.Tool, rec.RunsAs = c.tool.Server, c.tool.Name, c.runsAs()

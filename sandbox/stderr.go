@@ -95,35 +95,22 @@ func maskable(env map[string]schemas.Secret) []string {
 	return hide
 }
 
-// escapes are the control sequences of terminals (ECMA-48): CSI, OSC and other strings, two-character ones.
-const escapes = `\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x{9b}[0-?]*[ -/]*[@-~]`
-
 // clean gives the last lines of a text as they may be shown.
 func clean(text string, hide []string) []string {
 	for _, value := range hide {
 		text = strings.ReplaceAll(text, value, "***")
 	}
-	text = regexp.MustCompile(escapes).ReplaceAllString(strings.ToValidUTF8(text, "\ufffd"), "")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimRight(line, "\r")
 		line = line[strings.LastIndexByte(line, '\r')+1:] // what a progress bar shows last
-		line = strings.TrimRightFunc(strings.Map(visible, line), unicode.IsSpace)
+		line = strings.TrimRightFunc(schemas.Clean(line, true), unicode.IsSpace)
 		if line != "" {
 			lines = append(lines, shorten(line, maxLine))
 		}
 	}
 	return lines[max(0, len(lines)-maxLines):]
-}
-
-func visible(r rune) rune {
-	switch {
-	case r == '\t':
-		return ' '
-	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp):
-		return -1
-	}
-	return r
 }
 
 func shorten(line string, limit int) string {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"bobbin/bot"
@@ -32,17 +31,7 @@ func (d *drawing) paint(code, s string) string {
 func (d *drawing) dim(s string) string { return d.paint(faint, s) }
 
 // clean keeps what may be shown: no control, bidi or other invisible characters reach the terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, s)
-}
+func clean(s string) string { return schemas.Clean(s, false) }
 
 // reply draws the whole reply, ending with its choices.
 func (d *drawing) reply(r bot.Reply) string {

@@ -46,7 +46,7 @@ func (m *Main) serve(ctx context.Context, listen, user string) error {
 		return err
 	}
 	door, err := web.New(web.Options{
-		Bot: a.bot, Threads: a.store.Threads, Token: rand.Text(), Log: log,
+		Bot: a.bot, Watch: a.registry.Watch, Threads: a.store.Threads, Token: rand.Text(), Log: log,
 		Member: schemas.Caller{Member: schemas.MemberID(user), Name: user, Door: schemas.DoorWeb, Role: schemas.Owner, Operator: true},
 	})
 	if err != nil {

@@ -1,17 +1,15 @@
-package registry
+package schemas
 
 import (
-	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
 
-// clean makes a server's text safe to show to people and models: no terminal sequences (ECMA-48), no control or
+// Clean makes a text of somebody else safe to show to people and models: no terminal sequences (ECMA-48), no control or
 // formatting characters (bidi, zero-width, Unicode tags U+E0000), no private or unassigned ones, no line separators.
 // Without oneLine, line breaks and tabs stay.
-func clean(text string, oneLine bool) string {
+func Clean(text string, oneLine bool) string {
 	if plain(text) {
 		return text
 	}
@@ -33,7 +31,7 @@ func clean(text string, oneLine bool) string {
 			b.WriteRune(r)
 		case r == '\u2028' || r == '\u2029':
 			b.WriteByte(' ')
-		case visible(r):
+		case Visible(r):
 			b.WriteRune(r)
 		}
 	}
@@ -50,8 +48,9 @@ func plain(text string) bool {
 	return true
 }
 
-// visible excludes the categories C* but lets emoji be joined by their variation selector alone.
-func visible(r rune) bool {
+// Visible reports whether a character is drawn as something. It excludes the categories C* but lets emoji be joined by their
+// variation selector alone.
+func Visible(r rune) bool {
 	switch {
 	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs):
 		return false
@@ -98,32 +97,4 @@ func sequence(text string, first rune) int {
 		return len(text)
 	}
 	return min(i, len(text))
-}
-
-// short cuts a text to at most limit characters.
-func short(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	n := 0
-	for i := range text {
-		if n++; n == limit {
-			if utf8.RuneCountInString(text[i:]) > 1 {
-				return text[:i] + "…"
-			}
-			break
-		}
-	}
-	return text
-}
-
-// words gives a duration as people write it: "30 s", "310 ms".
-func words(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d%time.Minute == 0:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 }
