@@ -10,6 +10,8 @@ import (
 // parse finds out by content whether a text is JSON, TOML or YAML and reads it. Without a node, problems say why.
 func parse(src *source) (root *node, syntax string, problems schemas.Problems) {
 	switch syntax = sniff(src); syntax {
+	case "line":
+		root, problems = parseLine(src)
 	case "toml":
 		root, problems = parseTOML(src)
 	case "yaml":
@@ -23,6 +25,9 @@ func parse(src *source) (root *node, syntax string, problems schemas.Problems) {
 // sniff decides by content; the name counts only where the content leaves it open.
 func sniff(src *source) string {
 	lower := strings.ToLower(src.name)
+	if commandLine(src.text) {
+		return "line"
+	}
 	for line := range bytes.Lines(src.text) {
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 || bytes.HasPrefix(line, []byte("//")) || bytes.HasPrefix(line, []byte("/*")) || line[0] == '*' || line[0] == '#' {

@@ -24,7 +24,7 @@ func foreignPath(s string) string {
 		return "a path on a Windows machine"
 	case strings.HasPrefix(s, "file://"):
 		return foreignPath(strings.TrimPrefix(s, "file://"))
-	case strings.HasPrefix(s, "/usr/bin/"), strings.HasPrefix(s, "/bin/"), strings.HasPrefix(s, "/dev/null"), strings.HasPrefix(s, "/tmp"), strings.HasPrefix(s, "/workspace"):
+	case strings.HasPrefix(s, "/usr/bin/"), strings.HasPrefix(s, "/bin/"), strings.HasPrefix(s, "/dev/null"), strings.HasPrefix(s, "/tmp"), s == "/workspace", strings.HasPrefix(s, "/workspace/"):
 		return ""
 	case strings.HasPrefix(s, "/") && pathLike(s), strings.HasPrefix(s, "~"), strings.HasPrefix(s, "$HOME/"):
 		return "a path on the author's machine"

@@ -261,7 +261,7 @@ func (r *reader) named(s gap, name, whole string) string {
 var (
 	embedded  = regexp.MustCompile(`<([A-Za-z_][\w .:-]{1,60})>|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
 	userInfo  = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
-	queryPart = regexp.MustCompile(`([?&;])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
+	queryPart = regexp.MustCompile(`(^|[?&;])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
 	jsonPair  = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
 	urlVar    = regexp.MustCompile(`\{([A-Za-z_]\w*)\}`)
 )

@@ -1,0 +1,175 @@
+package mcpstore
+
+import (
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// commandLine reports whether a text is one line for a terminal, as the manuals of servers give it.
+func commandLine(text []byte) bool {
+	line := oneLine(text)
+	if line == "" || len(line) > maxArg {
+		return false
+	}
+	f := strings.Fields(line)
+	if len(f) < 2 {
+		return false
+	}
+	if len(f) > 3 && f[1] == "mcp" && strings.HasPrefix(f[2], "add") {
+		return true
+	}
+	return slices.Contains([]string{"npx", "uvx", "bunx", "pnpx", "dnx"}, f[0]) || f[0] == "docker" && f[1] == "run"
+}
+
+// oneLine joins lines that end in a backslash; "" if there are more.
+func oneLine(text []byte) string {
+	line := strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n"))
+	line = strings.ReplaceAll(line, "\\\n", " ")
+	if strings.Contains(line, "\n") {
+		return ""
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, "$ "))
+}
+
+// parseLine reads claude mcp add NAME …, codex mcp add NAME … or a bare npx … as one server.
+func parseLine(src *source) (*node, schemas.Problems) {
+	words, ok := lineWords(oneLine(src.text))
+	if !ok {
+		return nil, schemas.Problems{{File: src.name, Line: 1, Col: 1, Text: "this line needs a shell", Hint: "give the command alone, or a config in JSON"}}
+	}
+	at := strings.Index(string(src.text), words[0])
+	l := &lineReader{at: max(at, 0), root: &node{kind: objectNode, at: max(at, 0)}}
+	if len(words) > 3 && words[1] == "mcp" {
+		l.add(words[2], words[3:])
+	} else {
+		l.run(words)
+	}
+	return l.root, nil
+}
+
+// lineWords splits a line in which a JSON text may stand in quotes.
+func lineWords(line string) ([]string, bool) {
+	if words, ok := shellWords(line); ok {
+		return words, true
+	}
+	// An address may hold ? and &, which a shell would take for its own; quotes protect what is inside them.
+	plain := strings.NewReplacer("?", "\x01", "&", "\x02", "*", "\x03", "<", "\x04", ">", "\x05").Replace(line)
+	words, ok := shellWords(plain)
+	if !ok || strings.Contains(plain, "\x02\x02") || strings.Contains(plain, " \x05 ") {
+		return nil, false
+	}
+	for i, w := range words {
+		words[i] = strings.NewReplacer("\x01", "?", "\x02", "&", "\x03", "*", "\x04", "<", "\x05", ">").Replace(w)
+	}
+	return words, true
+}
+
+type lineReader struct {
+	at   int
+	root *node
+}
+
+func (l *lineReader) text(s string) *node { return &node{kind: textNode, text: s, at: l.at} }
+
+func (l *lineReader) set(key string, v *node) {
+	l.root.members = append(l.root.members, member{key, l.at, v})
+}
+
+func (l *lineReader) list(words []string) *node {
+	n := &node{kind: listNode, at: l.at}
+	for _, w := range words {
+		n.items = append(n.items, l.text(w))
+	}
+	return n
+}
+
+func (l *lineReader) run(words []string) {
+	l.set("command", l.text(words[0]))
+	l.set("args", l.list(words[1:]))
+}
+
+// add reads the words behind "mcp add" or "mcp add-json".
+func (l *lineReader) add(verb string, words []string) {
+	var plain, env, headers []string
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		flag, value, joined := strings.Cut(w, "=")
+		next := func() string {
+			if !joined && i+1 < len(words) {
+				i++
+				value = words[i]
+			}
+			return value
+		}
+		switch {
+		case w == "--":
+			plain = append(plain, words[i+1:]...)
+			i = len(words)
+		case flag == "-e" || flag == "--env":
+			env = append(env, next())
+		case flag == "-H" || flag == "--header":
+			headers = append(headers, next())
+		case flag == "-t" || flag == "--transport" || flag == "--type":
+			l.set("type", l.text(next()))
+		case flag == "--url":
+			l.set("url", l.text(next()))
+		case flag == "-s" || flag == "--scope" || flag == "--bearer-token-env-var":
+			if v := next(); flag == "--bearer-token-env-var" {
+				l.set("bearer_token_env_var", l.text(v))
+			}
+		case strings.HasPrefix(w, "-") && len(plain) < 2:
+		case len(plain) >= 2 && !strings.Contains(plain[1], "://"):
+			plain = append(plain, words[i:]...)
+			i = len(words)
+		default:
+			plain = append(plain, w)
+		}
+	}
+	l.place(verb, plain)
+	if len(env) > 0 {
+		l.set("env", l.list(env))
+	}
+	if len(headers) > 0 {
+		l.set("headers", l.list(headers))
+	}
+}
+
+// place takes name and command, address or JSON.
+func (l *lineReader) place(verb string, plain []string) {
+	if len(plain) == 0 {
+		return
+	}
+	l.set("name", l.text(plain[0]))
+	if len(plain) == 1 {
+		return
+	}
+	switch rest := plain[1]; {
+	case verb == "add-json":
+		if m := mend([]byte(rest)); m.stuck == nil {
+			if inner, err := parseJSON(apply([]byte(rest), m.edits)); err == nil {
+				for _, k := range inner.members {
+					l.set(k.key, l.moved(k.value))
+				}
+			}
+		}
+	case strings.Contains(rest, "://") && len(plain) == 2:
+		l.set("url", l.text(rest))
+	default:
+		l.run(plain[1:])
+	}
+}
+
+// moved gives a node of inner text the place of the line.
+func (l *lineReader) moved(n *node) *node {
+	n.at = l.at
+	for i := range n.members {
+		n.members[i].at = l.at
+		l.moved(n.members[i].value)
+	}
+	for _, v := range n.items {
+		l.moved(v)
+	}
+	return n
+}
