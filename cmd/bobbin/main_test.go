@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -36,5 +39,39 @@ func TestStories(t *testing.T) {
 			e.Setenv("CANARY", "must-not-reach-a-child")
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"odd": oddFile, "tamper": tamper},
 	})
+}
+
+// oddFile is "odd KIND FILE": writes a file that a story cannot hold as text.
+func oddFile(s *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		s.Fatalf("usage: odd png|latin1|large FILE")
+	}
+	content := map[string][]byte{
+		"png":    []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"),
+		"latin1": []byte("{\"mcpServers\":{\"caf\xe9\":{\"command\":\"node\"}}}"),
+		"large":  append([]byte(`{"mcpServers":{"a":{"command":"node","args":["`), append(bytes.Repeat([]byte("x"), 256<<10), `"]}}}`...)...),
+	}[args[0]]
+	if content == nil {
+		s.Fatalf("there is no odd file %q", args[0])
+	}
+	s.Check(os.WriteFile(s.MkAbs(args[1]), content, 0o600))
+}
+
+// tamper is "tamper FILE LINE OLD NEW": changes one word in a line of a file.
+func tamper(s *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 4 {
+		s.Fatalf("usage: tamper FILE LINE OLD NEW")
+	}
+	data, err := os.ReadFile(s.MkAbs(args[0]))
+	s.Check(err)
+	lines := strings.SplitAfter(string(data), "\n")
+	n, err := strconv.Atoi(args[1])
+	s.Check(err)
+	if n < 1 || n > len(lines) || !strings.Contains(lines[n-1], args[2]) {
+		s.Fatalf("line %d of %s has no %q", n, args[0], args[2])
+	}
+	lines[n-1] = strings.Replace(lines[n-1], args[2], args[3], 1)
+	s.Check(os.WriteFile(s.MkAbs(args[0]), []byte(strings.Join(lines, "")), 0o600))
 }

@@ -224,6 +224,8 @@ func (r *room) send(kind string, body io.Reader) string {
 
 func (r *room) say(line string) string { r.t.Helper(); return r.post(map[string]any{"text": line}) }
 
+func (r *room) form(line string) string { r.t.Helper(); return r.say(line) }
+
 // choose presses the button of that label on the newest card.
 func (r *room) choose(label string) string {
 	r.t.Helper()

@@ -102,7 +102,7 @@ func (p *process) hear(pattern string) []string {
 		if at := re.FindSubmatchIndex(fresh); at != nil {
 			var groups []string
 			for i := 0; i < len(at); i += 2 {
-				groups = append(groups, string(fresh[at[i]:at[i+1]]))
+				groups = append(groups, string(fresh[max(at[i], 0):max(at[i+1], 0)]))
 			}
 			p.read += at[1]
 			p.mu.Unlock()
@@ -299,4 +299,9 @@ func rename(t testing.TB, file, content string) {
 // matches reports whether a text has the pattern, across lines.
 func matches(pattern, text string) bool {
 	return regexp.MustCompile(`(?s)` + pattern).MatchString(text)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }

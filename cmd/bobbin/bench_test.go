@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bobbin/mcpstore"
+	"bobbin/schemas"
+)
+
+// BenchmarkStart10000Threads measures how long a bobbin with 10,000 configured threads needs until its page answers, and what
+// memory it then has. No server may have been started.
+func BenchmarkStart10000Threads(b *testing.B) {
+	linuxOnly(b)
+	data := b.TempDir()
+	approved(b, filepath.Join(data, "users"), 10_000)
+	var ready []time.Duration
+	most := 0
+	for b.Loop() {
+		begin := time.Now()
+		p := serve(b, data)
+		ready = append(ready, time.Since(begin))
+		most = max(most, peak(b, p.cmd.Process.Pid))
+		if n := len(children(b, p.cmd.Process.Pid)); n != 0 {
+			b.Fatalf("%d servers were started", n)
+		}
+		p.signal(os.Interrupt)
+		p.wait()
+	}
+	report(b, "p50-ms-to-ready", ready)
+	b.ReportMetric(float64(most), "MiB")
+}
+
+// approved makes threads with one approved local server each: one is added by bobbin itself, the others are copies of it.
+func approved(b *testing.B, users string, n int) {
+	b.Helper()
+	c := chat(b, filepath.Dir(users))
+	c.say("/mcp add-json demo {\"command\":\"fakemcp\"}", "Confirm")
+	c.hear(`demo is ready`)
+	c.end()
+	files := map[string][]byte{}
+	for _, name := range []string{"mcp.json", "state.json"} {
+		data, err := os.ReadFile(filepath.Join(users, "t1", name))
+		if err != nil {
+			b.Fatal(err)
+		}
+		files[name] = data
+	}
+	for i := range n - 1 {
+		dir := filepath.Join(users, fmt.Sprintf("thread-%05d", i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			b.Fatal(err)
+		}
+		for name, data := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkRenameToLive measures from the rename of a changed mcp.json and its approval until the whole app
+// (watcher, store, registry) has the changed server ready: with its start, and what is left without it.
+func BenchmarkRenameToLive(b *testing.B) {
+	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
+	m.Data, m.Sandbox = b.TempDir(), "process"
+	ctx := b.Context()
+	a, err := m.newApp(ctx, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	run(b, a)
+	versions := versionsOf(b, a, filepath.Join(m.Data, "users", "t1"))
+	folder := filepath.Join(m.Data, "users", "t1")
+	changes, stop := a.registry.Watch("t1")
+	defer stop()
+	var whole, start []time.Duration
+	for i := 0; b.Loop(); i++ {
+		begin := time.Now()
+		for _, name := range []string{"state.json", "mcp.json"} { // as another bobbin commits: the approval first
+			rename(b, filepath.Join(folder, name), versions[i%len(versions)][name])
+		}
+		now := begin
+		for deadline := time.After(patience); now == begin; {
+			select {
+			case <-changes:
+			case <-deadline:
+				b.Fatal("the change is not live")
+			}
+			ss, err := a.registry.Status(ctx, "t1")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if len(ss) == 1 && ss[0].Since.After(begin) {
+				now = time.Now()
+				whole, start = append(whole, now.Sub(begin)), append(start, ss[0].Took)
+			}
+		}
+	}
+	report(b, "p50-ms", whole)
+	report(b, "p50-start-ms", start)
+	for i := range whole {
+		whole[i] -= start[i]
+	}
+	report(b, "p50-without-start-ms", whole)
+}
+
+func report(b *testing.B, name string, all []time.Duration) {
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, name)
+}
+
+// run runs all of the app but a door until the end of the benchmark.
+func run(b *testing.B, a *app) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+// versionsOf approves two definitions of a server, one after the other, and gives the files that hold each with its approval.
+func versionsOf(b *testing.B, a *app, folder string) []map[string]string {
+	b.Helper()
+	ctx := b.Context()
+	caller := schemas.Caller{Thread: "t1", Member: "operator", Name: "operator", Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
+	var versions []map[string]string
+	for _, ms := range []string{"0", "1"} {
+		in := mcpstore.Import("", []byte(config(b, map[string]any{"demo": map[string]any{"command": "fakemcp", "args": []string{"slow", ms}}})), "")
+		p, err := a.store.Propose(ctx, caller, schemas.Edit{Put: in.Servers, Source: "add"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := a.store.Commit(ctx, caller, p); err != nil {
+			b.Fatal(err)
+		}
+		if err := a.registry.Apply(ctx, "t1"); err != nil {
+			b.Fatal(err)
+		}
+		version := map[string]string{}
+		for _, name := range []string{"state.json", "mcp.json"} {
+			data, err := os.ReadFile(filepath.Join(folder, name))
+			if err != nil {
+				b.Fatal(err)
+			}
+			version[name] = string(data)
+		}
+		versions = append(versions, version)
+	}
+	return versions
+}
