@@ -353,7 +353,11 @@ func guessName(n *node) string {
 		}
 		return ""
 	}
-	for _, a := range n.get("args").itemsOf() {
+	args := n.get("args").itemsOf()
+	for i, a := range args {
+		if i > 0 && secretName(args[i-1].str()) && strings.HasPrefix(args[i-1].str(), "-") {
+			continue
+		}
 		if s := a.str(); s != "" && !strings.HasPrefix(s, "-") && s != "run" && s != "dlx" {
 			s = slug(stripVersion(s))
 			s = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(s, "mcp-server-"), "server-"), "-mcp")
