@@ -103,7 +103,6 @@ type Options struct {
 	StartWait time.Duration    // how long an answer waits for servers to start; 0 = 30 s
 	Now       func() time.Time // nil = time.Now
 	Log       *slog.Logger     // nil = discard
-	Model     string           // name of the model that chats, "" = none
 	Version   string
 }
 

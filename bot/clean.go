@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"bobbin/schemas"
 )
 
 // clean makes untrusted text safe to stand inside a line: what cannot be seen (control, bidi, zero-width and tag characters,
@@ -71,21 +73,8 @@ func escape(s string, also func(rune) bool) string {
 	return b.String()
 }
 
-// hidden reports whether a rune shows nothing, or changes how others show. strconv.IsPrint leaves in marks and letters that
-// are blank, which are listed here.
-func hidden(r rune) bool {
-	switch {
-	case r == utf8.RuneError:
-		return false
-	case !strconv.IsPrint(r):
-		return true
-	case r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0100 && r <= 0xE01EF, r >= 0x180B && r <= 0x180F: // variation selectors
-		return true
-	case r == 0x034F, r == 0x115F, r == 0x1160, r == 0x3164, r == 0xFFA0, r == 0x2800, r == 0x17B4, r == 0x17B5: // blank
-		return true
-	}
-	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
-}
+// hidden reports whether a rune shows nothing, or changes how others show.
+func hidden(r rune) bool { return r != utf8.RuneError && (!schemas.Visible(r) || r == 0xFE0F) }
 
 // plainWord is a word that needs no quotes in a shown or typed command line.
 func plainWord(s string) bool {

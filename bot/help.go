@@ -7,20 +7,15 @@ import (
 	"bobbin/schemas"
 )
 
-func noModel() string {
-	return "No model is set, so I cannot chat yet; tools work by hand with `/mcp call`. To chat: set ANTHROPIC_API_KEY, or --model (see `/mcp help model`)."
-}
+// noModel is said where an assistant would answer.
+const noModel = "No model is set, so I cannot chat yet; tools work by hand with `/mcp call`. The assistant comes with a later version."
 
-// chat answers messages and the assistant's own verbs as far as there is an assistant.
+// chat answers messages and the assistant's own verbs.
 func (b *Bot) chat(rest string) Reply {
-	if b.opt.Model == "" {
-		text := noModel()
-		if rest != "" {
-			text = "No model is set, so there is nothing to change here. To chat: set ANTHROPIC_API_KEY, or --model (see `/mcp help model`)."
-		}
-		return bad(schemas.CodeMissing, text)
+	if rest != "" {
+		return bad(schemas.CodeMissing, "No model is set, so there is nothing to change here. The assistant comes with a later version.")
 	}
-	return bad(schemas.CodeMissing, "The model is `"+clean(b.opt.Model)+"`, and this door has no assistant yet; tools work by hand with `/mcp call`.")
+	return bad(schemas.CodeMissing, noModel)
 }
 
 // Welcome greets a member who opens a door: where they are, what is here, what to do first.
@@ -34,8 +29,12 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 		return b.refusal(c, err)
 	}
 	if len(ss) == 0 {
-		return b.modelLine(Reply{Blocks: []Block{{Text: head + "no tools yet"},
-			{Text: "Paste an MCP config with `/mcp add-json {…}`, give me a file with `/mcp upload PATH`, or answer questions with `/mcp add`."}}})
+		upload := "give me a file with `/mcp upload`"
+		if c.Door == schemas.DoorTerminal {
+			upload = "give me a file with `/mcp upload PATH`"
+		}
+		return Reply{Blocks: []Block{{Text: head + "no tools yet"},
+			{Text: "Paste an MCP config with `/mcp add-json {…}`, " + upload + ", or answer questions with `/mcp add`."}, {Text: noModel}}}
 	}
 	n, needs := 0, 0
 	for _, s := range ss {
@@ -48,14 +47,7 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 	if needs > 0 {
 		text += " · " + count(needs, "waits", "wait") + " for you"
 	}
-	return b.modelLine(Reply{Blocks: []Block{{Text: text}, {Text: "`/mcp list` shows how they are, `/mcp help` what there is."}}})
-}
-
-func (b *Bot) modelLine(r Reply) Reply {
-	if b.opt.Model == "" {
-		r.Blocks = append(r.Blocks, Block{Text: noModel()})
-	}
-	return r
+	return Reply{Blocks: []Block{{Text: text}, {Text: "`/mcp list` shows how they are, `/mcp help` what there is."}, {Text: noModel}}}
 }
 
 // help fits a phone: short lines, one screen, topics for the rest.
@@ -109,10 +101,9 @@ func topics(version string) map[string]string {
 /mcp undo       take a change back
 more: /mcp help verbs · add · model · policy · secrets · install
 bobbin ` + version,
-		"model": `a model chats and uses the tools for you
-set ANTHROPIC_API_KEY before bobbin starts, or start it with --model
-without one every tool works by hand: /mcp call server.tool
-/chat model|mode|usage|stop|reset are the assistant's own verbs`,
+		"model": `a model would chat and use the tools for you
+the assistant comes with a later version of bobbin
+until then every tool works by hand: /mcp call server.tool`,
 		"policy": `who may call what
 read-only tools run; tools that write ask first
 shell, file and destructive tools are denied until a manager allows them

@@ -96,7 +96,8 @@ func (b *Bot) publish(n Notice, except schemas.MemberID) int {
 func (b *Bot) Changed(thread schemas.ThreadID) { b.publish(Notice{Thread: thread, Changed: true}, "") }
 
 // Edited is the watcher's notify. It pokes the registry and posts the card of a hand edit; it does not block on people.
-func (b *Bot) Edited(e schemas.Edited) {
+func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
+	ctx = context.WithoutCancel(ctx) // what an edit did is written down even while bobbin ends
 	b.opt.Live.Poke(e.Thread)
 	n := Notice{Thread: e.Thread, Changed: true}
 	b.ears.mu.Lock()
@@ -107,9 +108,9 @@ func (b *Bot) Edited(e schemas.Edited) {
 	switch {
 	case !e.Outside && !now.broken:
 	case now.broken || len(e.Removed) > 0 || len(e.Waiting) > 0 || e.Policy:
-		b.outside(e)
+		b.outside(ctx, e)
 		if len(e.Waiting) > 0 && !now.broken {
-			e.Waiting = append(b.stillWaiting(was.waiting, e), e.Waiting...)
+			e.Waiting = append(b.stillWaiting(ctx, was.waiting, e), e.Waiting...)
 			now.waiting = e.Waiting
 		}
 		n.Reply = b.editedCard(e)
@@ -135,11 +136,11 @@ type lastEdit struct {
 }
 
 // stillWaiting gives those of an earlier card that a newer edit leaves as they were.
-func (b *Bot) stillWaiting(earlier []schemas.Change, e schemas.Edited) []schemas.Change {
+func (b *Bot) stillWaiting(ctx context.Context, earlier []schemas.Change, e schemas.Edited) []schemas.Change {
 	if len(earlier) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(bare{}, noteWait)
+	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()
 	cfg, err := b.opt.Config.Load(ctx, e.Thread)
 	if err != nil {
@@ -153,17 +154,8 @@ func (b *Bot) stillWaiting(earlier []schemas.Change, e schemas.Edited) []schemas
 	})
 }
 
-// bare is a context that only a deadline around it ends: the watcher's notify brings none, and its record must not be lost
-// because the watcher is about to stop.
-type bare struct{}
-
-func (bare) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (bare) Done() <-chan struct{}       { return nil }
-func (bare) Err() error                  { return nil }
-func (bare) Value(any) any               { return nil }
-
 // outside writes down what came in by another hand; who did it is not known.
-func (b *Bot) outside(e schemas.Edited) {
+func (b *Bot) outside(ctx context.Context, e schemas.Edited) {
 	var parts []string
 	if len(e.Removed) > 0 {
 		parts = append(parts, "removed "+strings.Join(e.Removed, ", "))
@@ -177,7 +169,7 @@ func (b *Bot) outside(e schemas.Edited) {
 	if e.Policy {
 		parts = append(parts, "policy.json")
 	}
-	ctx, cancel := context.WithTimeout(bare{}, noteWait)
+	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()
 	b.noted(ctx, schemas.Caller{Thread: e.Thread}, schemas.Record{Event: schemas.EventOutside, Detail: short(clean(strings.Join(parts, " · ")), 300)})
 }

@@ -40,7 +40,7 @@ func TestEdited_Card(t *testing.T) {
 	after := e.Server
 	ch, stop := w.bot.Subscribe(thread, "mallory")
 	defer stop()
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Removed: []string{"old-server"},
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Removed: []string{"old-server"},
 		Waiting: []schemas.Change{{Server: "github", Kind: schemas.Changed, Fields: []string{"args"}, Before: &before, After: &after, Owner: "alice"}}})
 	n := hear(t, ch)
 	want(t, n.Reply, "mcp.json was edited outside of chat", "removed: old-server (stopped)", "changed: github (args; waits for approval, the running one goes on)",
@@ -64,7 +64,7 @@ func TestEdited_ChangedAgain(t *testing.T) {
 	defer stop()
 	shown := w.cfg.Entries[0].Server
 	shown.Command = "new"
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "github", Kind: schemas.Changed, After: &shown, Owner: "alice"}}})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "github", Kind: schemas.Changed, After: &shown, Owner: "alice"}}})
 	n := hear(t, ch)
 	w.cfg.Entries[0].Server.Command = "evil"
 	w.bump()
@@ -80,13 +80,13 @@ func TestEdited_ProblemsAndOwn(t *testing.T) {
 	w := newWorld(t)
 	ch, stop := w.bot.Subscribe(thread, "alice")
 	defer stop()
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Problems: schemas.Problems{{File: "mcp.json", Line: 3, Col: 7, Text: "a comma is missing"}}})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Problems: schemas.Problems{{File: "mcp.json", Line: 3, Col: 7, Text: "a comma is missing"}}})
 	want(t, hear(t, ch).Reply, "mcp.json cannot be read; the last good state runs on", "mcp.json:3:7: a comma is missing")
-	w.bot.Edited(schemas.Edited{Thread: thread})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread})
 	if n := hear(t, ch); !n.Changed || len(n.Reply.Blocks) != 0 {
 		t.Errorf("own commit: %+v", n)
 	}
-	w.bot.Edited(schemas.Edited{Thread: "T2"})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: "T2"})
 	if len(ch) != 0 {
 		t.Error("a notice of another thread")
 	}
@@ -96,7 +96,7 @@ func TestSubscribe_NewestKept(t *testing.T) {
 	w := newWorld(t)
 	ch, stop := w.bot.Subscribe(thread, "alice")
 	for i := range 100 {
-		w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Problems: schemas.Problems{{Text: fmt.Sprint("n", i, ".")}}})
+		w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Problems: schemas.Problems{{Text: fmt.Sprint("n", i, ".")}}})
 	}
 	stop()
 	stop()
@@ -320,7 +320,7 @@ func TestEdited_PutBack(t *testing.T) {
 	w.have("", schemas.Server{Name: "byhand", Command: "x"})
 	w.cfg.Entries[0].Approval = nil
 	added := w.cfg.Entries[0].Server
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "byhand", Kind: schemas.Added, After: &added}}})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "byhand", Kind: schemas.Added, After: &added}}})
 	n := hear(t, ch)
 	want(t, n.Reply, "added: byhand (waits for approval)", "runs: x")
 	want(t, w.press(alice(), n.Reply, "Approve"), "only the owner of a server or a manager of the thread can approve it")
@@ -367,27 +367,27 @@ func TestEdited_NewerCardReplaces(t *testing.T) {
 	shown := w.cfg.Entries[0].Server
 	shown.Command = "new"
 	edit := schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "a", Kind: schemas.Changed, After: &shown, Owner: "boss"}}}
-	w.bot.Edited(edit)
-	w.bot.Edited(edit)
+	w.bot.Edited(t.Context(), edit)
+	w.bot.Edited(t.Context(), edit)
 	first, second := hear(t, ch), hear(t, ch)
 	if second.Reply.Replace != first.Reply.ID || second.Reply.Expires.Sub(w.now) != 24*time.Hour {
 		t.Errorf("replaces %q, expires %v", second.Reply.Replace, second.Reply.Expires)
 	}
 	wantCode(t, w.press(boss(), first.Reply, "Approve"), schemas.CodeExpired)
-	w.bot.Edited(schemas.Edited{Thread: thread}) // a commit elsewhere leaves the card open
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread}) // a commit elsewhere leaves the card open
 	hear(t, ch)
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Problems: schemas.Problems{{File: "mcp.json", Text: "broken"}}})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Problems: schemas.Problems{{File: "mcp.json", Text: "broken"}}})
 	hear(t, ch)
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true})
 	want(t, hear(t, ch).Reply, "can be read again")
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true})
 	if n := hear(t, ch); len(n.Reply.Blocks) != 0 || !n.Changed {
 		t.Errorf("%+v", n)
 	}
 	w.cfg.Entries[0].Server = shown // as the file has it since the first card
 	b := schemas.Server{Name: "b", Command: "b", Type: schemas.Stdio}
 	w.cfg.Entries = append(w.cfg.Entries, schemas.Entry{Server: b, Enabled: true, Kind: schemas.Local})
-	w.bot.Edited(schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "b", Kind: schemas.Added, After: &b}}})
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Waiting: []schemas.Change{{Server: "b", Kind: schemas.Added, After: &b}}})
 	third := hear(t, ch).Reply
 	want(t, third, "changed: a", "added: b", "runs: new", "runs: b")
 	want(t, w.press(boss(), third, "Approve"), "a is ready", "b is ready")

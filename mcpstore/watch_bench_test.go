@@ -56,7 +56,7 @@ func BenchmarkOpen_10000Threads(b *testing.B) {
 		ctx, cancel := context.WithCancel(b.Context())
 		told := make(chan schemas.Edited, 10)
 		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx, func(e schemas.Edited) { told <- e }) }()
+		go func() { done <- r.Run(ctx, func(_ context.Context, e schemas.Edited) { told <- e }) }()
 		by := chief
 		by.Thread = "T00000"
 		for ready := false; !ready; {

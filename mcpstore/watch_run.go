@@ -40,7 +40,7 @@ func openEvents() (eventSource, error) {
 // Run watches the files of all threads until ctx ends and then returns nil. notify is called from this goroutine, one call at
 // a time: after every commit and rule of this process at once, and after a change by another hand within milliseconds, or,
 // where the system gives no events, within Options.Rescan. A second Run at the same time is an error.
-func (s *Store) Run(ctx context.Context, notify func(schemas.Edited)) error {
+func (s *Store) Run(ctx context.Context, notify func(context.Context, schemas.Edited)) error {
 	if notify == nil {
 		return errors.New("mcpstore: nobody to notify")
 	}
@@ -59,7 +59,7 @@ func (s *Store) Run(ctx context.Context, notify func(schemas.Edited)) error {
 	defer timer.Stop()
 	for {
 		for _, e := range s.news.take() {
-			notify(e)
+			notify(ctx, e)
 		}
 		timer.Reset(w.next())
 		select {

@@ -40,7 +40,7 @@ func start(t testing.TB, r *room) *lookout {
 	l := &lookout{room: r, told: make(chan schemas.Edited, 1000)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx, func(e schemas.Edited) { l.told <- e }) }()
+	go func() { done <- r.Run(ctx, func(_ context.Context, e schemas.Edited) { l.told <- e }) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -141,7 +141,7 @@ func TestRun_OwnCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.silent(quiet)
-	if err := r.Run(t.Context(), func(schemas.Edited) {}); err == nil {
+	if err := r.Run(t.Context(), func(context.Context, schemas.Edited) {}); err == nil {
 		t.Error("two watchers")
 	}
 }

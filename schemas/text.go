@@ -54,9 +54,9 @@ func Visible(r rune) bool {
 	switch {
 	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs):
 		return false
-	case r >= 0xFE00 && r <= 0xFE0E, r >= 0xE0100 && r <= 0xE01EF: // variation selectors can carry hidden bytes
+	case r >= 0xFE00 && r <= 0xFE0E, r >= 0xE0100 && r <= 0xE01EF, r >= 0x180B && r <= 0x180F: // variation selectors can carry hidden bytes
 		return false
-	case r == 0x034F, r == 0x115F, r == 0x1160, r == 0x3164, r == 0xFFA0, r == 0x2800: // drawn as nothing
+	case r == 0x2800, unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r): // drawn as nothing
 		return false
 	}
 	return unicode.IsGraphic(r) || r == 0xFE0F

@@ -78,7 +78,7 @@ func (m *Main) newApp(ctx context.Context, log *slog.Logger) (*app, error) {
 		Tools: a.registry, Live: a.registry, Held: a.registry, Resources: a.registry, Prompts: a.registry,
 		Secrets: secrets, Forget: secrets, Journal: a.journal,
 		Import: mcpstore.Import, Place: func(schemas.Door) schemas.Place { return a.launcher.Place() },
-		Model: m.Model, Version: version, Log: log,
+		Version: version, Log: log,
 	})
 	late.bot = a.bot
 	return a, nil
@@ -117,7 +117,9 @@ func (a *app) run(ctx context.Context, door func(context.Context) error) error {
 		})
 	}
 	part(a.registry.Run)
-	part(func(ctx context.Context) error { return a.store.Run(ctx, a.bot.Edited) })
+	part(func(ctx context.Context) error {
+		return a.store.Run(ctx, a.bot.Edited)
+	})
 	part(door)
 	err := errors.Join(rest.Wait(), a.launcher.Close())
 	end()

@@ -34,7 +34,6 @@ type Main struct {
 
 	Data    string // --data
 	Sandbox string // --sandbox
-	Model   string // --model
 }
 
 // NewMain returns a program that talks over the three streams.
@@ -93,7 +92,6 @@ func (m *Main) command() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&m.Data, "data", "./data", "folder for everything that bobbin keeps (BOBBIN_DATA)")
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
-	f.StringVar(&m.Model, "model", "", "model for the assistant (BOBBIN_MODEL)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
 	root.AddCommand(m.serveCommand(), m.chatCommand(), m.auditCommand(), m.versionCommand())
 	return root
