@@ -48,34 +48,37 @@ type Decision struct {
 	Rule   string // the pattern that decided, "" for a default
 }
 
-// Match reports whether a pattern covers server.tool.
+// Match reports whether a pattern covers server.tool exactly as it is written: the reading for rules that allow.
 func Match(pattern, server, tool string) bool {
-	if pattern == "*" {
+	if pattern == "*" || glob(pattern, server) && !strings.Contains(pattern, ".") {
 		return true
 	}
-	if strings.HasPrefix(pattern, "ext_") {
-		return false
+	if rest, ok := strings.CutPrefix(pattern, server+"."); ok {
+		return glob(rest, tool)
 	}
-	if s, t, ok := cutServer(pattern, server); ok {
-		okS, _ := path.Match(s, server)
-		okT, _ := path.Match(t, tool)
-		return okS && okT
-	}
-	ok, _ := path.Match(pattern, server)
-	return ok
+	s, t, ok := strings.Cut(pattern, ".")
+	return ok && glob(s, server) && glob(t, tool)
 }
 
-// cutServer splits a pattern into its server and tool parts. Server names may hold dots, so the exact name is tried first.
-func cutServer(pattern, server string) (s, t string, ok bool) {
-	if rest, found := strings.CutPrefix(pattern, server+"."); found {
-		return server, rest, true
+// MatchWide is Match for rules that ask or deny, which cover too much rather than too little: letter case does not count, a
+// pattern with a dot may also mean a whole server with a dot in its name, and a malformed one covers everything.
+func MatchWide(pattern, server, tool string) bool {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return true
 	}
-	return strings.Cut(pattern, ".")
+	pattern, server, tool = strings.ToLower(pattern), strings.ToLower(server), strings.ToLower(tool)
+	return Match(pattern, server, tool) || glob(pattern, server) || glob(pattern, server+"."+tool)
 }
 
-func firstMatch(patterns []string, server, tool string) string {
+// glob is path.Match without its special treatment of "/", which tool names may hold.
+func glob(pattern, name string) bool {
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
+	return ok && err == nil
+}
+
+func firstMatch(match func(pattern, server, tool string) bool, patterns []string, t Tool) string {
 	for _, p := range patterns {
-		if Match(p, server, tool) {
+		if match(p, t.Server, t.Name) {
 			return p
 		}
 	}
@@ -86,22 +89,22 @@ func firstMatch(patterns []string, server, tool string) string {
 // are denied until the thread allows them; tools that write ask; read-only ones run.
 func (p Policy) Decide(t Tool, m MemberID, now time.Time) Decision {
 	mine := p.Members[m]
-	if r := firstMatch(p.Thread.Deny, t.Server, t.Name); r != "" {
+	if r := firstMatch(MatchWide, p.Thread.Deny, t); r != "" {
 		return Decision{Verb: Deny, Rule: r, Why: "a rule of this thread denies it"}
 	}
-	if r := firstMatch(mine.Deny, t.Server, t.Name); r != "" {
+	if r := firstMatch(MatchWide, mine.Deny, t); r != "" {
 		return Decision{Verb: Deny, Rule: r, Why: "your own rule denies it"}
 	}
-	if len(mine.Allow) > 0 && firstMatch(mine.Allow, t.Server, t.Name) == "" {
+	if len(mine.Allow) > 0 && firstMatch(Match, mine.Allow, t) == "" {
 		return Decision{Verb: Deny, Hidden: true, Why: "it is not on your own allow list"}
 	}
-	allowed := firstMatch(p.Thread.Allow, t.Server, t.Name)
+	allowed := firstMatch(Match, p.Thread.Allow, t)
 	if t.Risk != "" && allowed == "" {
 		return Decision{Verb: Deny, Why: t.Risk + " tools are denied here unless a manager allows them"}
 	}
-	asked, why := firstMatch(p.Thread.Ask, t.Server, t.Name), "a rule of this thread says ask"
+	asked, why := firstMatch(MatchWide, p.Thread.Ask, t), "a rule of this thread says ask"
 	if asked == "" {
-		asked, why = firstMatch(mine.Ask, t.Server, t.Name), "your own rule says ask"
+		asked, why = firstMatch(MatchWide, mine.Ask, t), "your own rule says ask"
 	}
 	switch {
 	case asked == "" && (allowed != "" || !t.Writes):

@@ -22,12 +22,12 @@ type Problem struct {
 // String gives one line: `mcp.json:4:51: github: unknown key "envs" (did you mean "env"?)`.
 func (p Problem) String() string {
 	var b strings.Builder
-	if p.File != "" {
-		b.WriteString(p.File)
-		if p.Line > 0 {
-			fmt.Fprintf(&b, ":%d:%d", p.Line, p.Col)
-		}
-		b.WriteString(": ")
+	place := p.File
+	if p.Line > 0 {
+		place = strings.TrimPrefix(fmt.Sprintf("%s:%d:%d", place, p.Line, p.Col), ":")
+	}
+	if place != "" {
+		b.WriteString(place + ": ")
 	}
 	if p.Server != "" {
 		b.WriteString(p.Server + ": ")
