@@ -33,7 +33,11 @@ func TestRealServers(t *testing.T) {
 			"filesystem", []string{"FOLDER"}, "read_text_file", `{"path":"FOLDER/a.txt"}`, `plain and simple`,
 			[]string{"/mcp call filesystem.write_file {\"path\":\"FOLDER/b.txt\",\"content\":\"x\"}", `denied.*policy allow`},
 		},
-		{"memory", nil, "read_graph", `{}`, `"entities": ?\[\]`, []string{"/mcp tools memory", `memory\.create_entities`}},
+		{"memory", nil, "read_graph", `{}`, `"entities": ?\[\]`, []string{
+			"/mcp tools memory", `memory\.create_entities.*asks`,
+			`/mcp call memory.create_entities {"entities":[{"name":"a","entityType":"t","observations":["kept"]}]}`, `as you`,
+			"/mcp call memory.read_graph {}", `kept`,
+		}},
 		{
 			"sequential-thinking", nil, "sequentialthinking",
 			`{"thought":"x","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`, `"totalThoughts": ?1`, nil,
@@ -59,7 +63,7 @@ func TestRealServers(t *testing.T) {
 			for _, a := range s.args {
 				args = append(args, here.Replace(a))
 			}
-			one, err := json.Marshal(map[string]any{"command": "node", "args": args})
+			one, err := json.Marshal(map[string]any{"command": "node", "args": args, "env": map[string]string{"MEMORY_FILE_PATH": filepath.Join(folder, "memory.json")}})
 			if err != nil {
 				t.Fatal(err)
 			}

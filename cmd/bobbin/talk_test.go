@@ -42,7 +42,7 @@ func bobbin(t testing.TB, data string, args ...string) *process {
 			p.cmd.Env = append(p.cmd.Env, e)
 		}
 	}
-	p.cmd.Env = append(p.cmd.Env, "CANARY=must-not-reach-a-child", "GORACE=halt_on_error=1")
+	p.cmd.Env = append(p.cmd.Env, "CANARY=must-not-reach-a-child", "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -170,7 +170,7 @@ func config(t testing.TB, servers map[string]any) string {
 
 // fake is a definition of the fake server; every process of it writes its pid to pids.
 func fake(pids string, args ...string) map[string]any {
-	return map[string]any{"command": "fakemcp", "args": append([]string{}, args...), "env": map[string]string{"FAKEMCP_STARTS": pids}}
+	return map[string]any{"command": "fakemcp", "args": append([]string{}, args...), "env": map[string]string{"FAKEMCP_STARTS": pids, "GORACE": "atexit_sleep_ms=0"}}
 }
 
 // started lists the processes that a file of pids names.

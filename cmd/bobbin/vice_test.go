@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // vices are the ways in which the fake server misbehaves, and what /mcp list has to say about it; "" is nothing.
@@ -189,4 +192,21 @@ func TestPromptEnd(t *testing.T) {
 		t.Errorf("the end took %s", took)
 	}
 	gone(t, "after the end of input", 0, started(t, pids)...)
+}
+
+// TestNothingStays runs a whole conversation inside this process: no goroutine and no child is left of it.
+func TestNothingStays(t *testing.T) {
+	linuxOnly(t)
+	before := goleak.IgnoreCurrent()
+	lines := "/mcp add-json " + config(t, map[string]any{"good": fake(filepath.Join(t.TempDir(), "pids")), "crash": fake("", "crash")}) +
+		"\nConfirm\n/mcp call good.echo {\"message\":\"hi\"}\n/mcp disable good\n/mcp enable good\n/mcp reload\n"
+	var out, errs bytes.Buffer
+	code := NewMain(strings.NewReader(lines), &out, &errs).Run(t.Context(), []string{"--data", t.TempDir(), "--sandbox", "process", "chat", "--thread", "t1"})
+	if code != 0 || !matches(`Echo: hi`, out.String()) || errs.Len() > 0 {
+		t.Errorf("exit %d\n%s\n%s", code, clip(out.String()), errs.String())
+	}
+	goleak.VerifyNone(t, before)
+	if left := children(t, os.Getpid()); len(left) > 0 {
+		t.Errorf("children %v are left", left)
+	}
 }
