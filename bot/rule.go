@@ -128,9 +128,10 @@ func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bo
 	return Reply{Private: mine, Blocks: []Block{{Text: text}}}, nil
 }
 
-// ruled waits until calls obey the rules that were just stored; what else the config wants may go on starting.
+// ruled waits until calls obey the rules that were just stored, which is long before slow servers that the config wants, too,
+// have started.
 func (b *Bot) ruled(ctx context.Context, thread schemas.ThreadID) error {
-	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
+	wait, cancel := context.WithTimeout(ctx, min(b.opt.StartWait, 2*time.Second))
 	defer cancel()
 	if err := b.opt.Live.Apply(wait, thread); err != nil && wait.Err() == nil {
 		return err

@@ -214,7 +214,16 @@ func (c *call) permit(ctx context.Context) error {
 }
 
 func denied(t schemas.Tool, d schemas.Decision) *schemas.Error {
-	return &schemas.Error{Code: schemas.CodeDenied, Text: d.Why + ": " + t.Full(), Hint: "a manager can /mcp policy allow " + t.Full()}
+	hint := "a manager can /mcp policy allow " + t.Full()
+	switch {
+	case d.Hidden:
+		hint = "/mcp policy allow " + t.Full() + " me"
+	case d.Mine:
+		hint = "/mcp policy forget " + d.Rule + " me"
+	case d.Rule != "": // deny wins over allow
+		hint = "a manager can /mcp policy forget " + d.Rule
+	}
+	return &schemas.Error{Code: schemas.CodeDenied, Text: d.Why + ": " + t.Full(), Hint: hint}
 }
 
 // send is the part of the way that a tool call, a resource and a prompt share: a running server, a free slot, audit, the

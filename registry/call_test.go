@@ -19,7 +19,7 @@ import (
 func TestCall_RefusedNeverReachesTheServer(t *testing.T) {
 	h := newHouse(t, map[string]script{"a": {Tools: tools(echoTool(), toolJSON("run_command"), toolJSON("save"), toolJSON("secret", readOnly))}})
 	h.set(one, entry("s", "a"))
-	h.policy(one, schemas.Policy{Thread: schemas.Rules{Deny: []string{"s.secret"}}})
+	h.policy(one, schemas.Policy{Thread: schemas.Rules{Deny: []string{"s.sec*"}}})
 	h.apply(one)
 	guest := by(one, "s.echo", `{"text":"x"}`)
 	guest.Caller.Role = schemas.Guest
@@ -37,7 +37,7 @@ func TestCall_RefusedNeverReachesTheServer(t *testing.T) {
 		"twice":           {by(one, "s.echo", `{"text":"a","text":"b"}`), schemas.CodeInvalid, "given twice"},
 		"too large":       {by(one, "s.echo", `{"text":"`+strings.Repeat("x", 1<<20)+`"}`), schemas.CodeTooLarge, "1024 KiB"},
 		"unknown":         {by(one, "s.nothing_like_it", `{}`), schemas.CodeNotFound, "/mcp tools"},
-		"denied":          {by(one, "s.secret", ``), schemas.CodeDenied, "a rule of this thread denies it: s.secret | a manager can /mcp policy allow s.secret"},
+		"denied":          {by(one, "s.secret", ``), schemas.CodeDenied, "a rule of this thread denies it: s.secret | a manager can /mcp policy forget s.sec*"},
 		"shell by person": {by(one, "s.run_command", ``), schemas.CodeDenied, "shell tools are denied here unless a manager allows them: s.run_command | a manager can /mcp policy allow s.run_command"},
 		"guest":           {guest, schemas.CodeDenied, "guests may look"},
 		"asks, no gate":   {assistant, schemas.CodeAsk, "needs a person's yes"},

@@ -327,6 +327,24 @@ func TestApply_TwentySlowServersAtOnce(t *testing.T) {
 	t.Logf("20 servers of 200 ms: %v", took)
 }
 
+// A poke may have begun the start that somebody then asks for: they wait for it all the same.
+func TestApply_WaitsForWhatAPokeStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := plainScript("whoami")
+		slow.Slow = 5 * time.Second
+		h := newHouse(t, map[string]script{"a": plainScript("echo"), "slow": slow})
+		h.set(one, entry("s", "a"))
+		h.apply(one)
+		h.set(one, entry("s", "a"), entry("n", "slow"))
+		h.Poke(one)
+		time.Sleep(time.Second)
+		h.apply(one)
+		if st := h.status(one, "n"); st.State != schemas.Ready {
+			t.Errorf("Apply came back while it was %s", st.State)
+		}
+	})
+}
+
 func TestPoke_BurstIsOneReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, map[string]script{"a": plainScript("whoami"), "b": plainScript("echo")})

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,7 @@ type thread struct {
 	cfg      schemas.Config
 	slots    map[string]*slot
 	pokeAt   time.Time
+	poked    []*instance     // starting because of a poke; the next Apply waits for them, too
 	changed  bool            // the snapshot is stale
 	unsaved  map[string]bool // servers whose pins or cache are not on disk yet
 	saveAt   time.Time
@@ -164,7 +166,9 @@ func (t *thread) due() {
 	now := time.Now()
 	if !t.pokeAt.IsZero() && !now.Before(t.pokeAt) {
 		t.pokeAt = time.Time{}
-		if _, err := t.reload(true); err != nil {
+		started, err := t.reload(true)
+		t.poked = append(slices.DeleteFunc(t.poked, t.settledOne), started...)
+		if err != nil {
 			t.r.opt.Log.Warn("cannot read a thread's configuration; the last good one runs on", "thread", t.id, "err", err)
 		}
 	}
@@ -312,7 +316,14 @@ func (t *thread) launch(s *slot, after *instance) *instance {
 func (e reloadEvent) handle(t *thread) {
 	started, err := t.reload(true)
 	t.publish()
-	e.reply <- reloaded{started, err}
+	e.reply <- reloaded{append(started, t.poked...), err}
+	t.poked = nil
+}
+
+// settledOne reports whether an instance is not on its way up any more.
+func (t *thread) settledOne(i *instance) bool {
+	s := t.slots[i.name]
+	return s == nil || s.next != i
 }
 
 func (e restartEvent) handle(t *thread) {

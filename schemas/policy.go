@@ -46,6 +46,7 @@ type Decision struct {
 	Why    string // lower case, for people: "shell tools are denied here unless a manager allows them"
 	Hidden bool   // the member's own allow list leaves the tool out
 	Rule   string // the pattern that decided, "" for a default
+	Mine   bool   // Rule is the member's own
 }
 
 // Match reports whether a pattern covers server.tool exactly as it is written: the reading for rules that allow.
@@ -93,7 +94,7 @@ func (p Policy) Decide(t Tool, m MemberID, now time.Time) Decision {
 		return Decision{Verb: Deny, Rule: r, Why: "a rule of this thread denies it"}
 	}
 	if r := firstMatch(MatchWide, mine.Deny, t); r != "" {
-		return Decision{Verb: Deny, Rule: r, Why: "your own rule denies it"}
+		return Decision{Verb: Deny, Rule: r, Mine: true, Why: "your own rule denies it"}
 	}
 	if len(mine.Allow) > 0 && firstMatch(Match, mine.Allow, t) == "" {
 		return Decision{Verb: Deny, Hidden: true, Why: "it is not on your own allow list"}
