@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 	}
 	i := slices.IndexFunc(ts, func(x schemas.Tool) bool { return x.Full() == name || x.Model == name })
 	if i < 0 {
-		return Reply{}, notFound("tool", name, fulls(ts), "`/mcp tools` lists them")
+		return Reply{}, b.noTool(ctx, t, name, ts)
 	}
 	if raw != "" {
 		if !json.Valid([]byte(raw)) || raw[0] != '{' {
@@ -35,6 +36,34 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 		return b.calls(ctx, t, ts[i], nil)
 	}
 	return b.callForm(t, ts[i], fields), nil
+}
+
+// noTool says why there is no such tool: how its server is, or the name.
+func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool) error {
+	ss, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	if err != nil {
+		return err
+	}
+	for _, s := range ss {
+		able := s.State == schemas.Ready || s.State == schemas.Idle || s.State == schemas.Held || s.State == schemas.ShadowedState
+		if strings.HasPrefix(name, s.Name+".") && !able {
+			return &schemas.Error{Code: schemas.CodeNotReady, Text: b.became(t.caller, s)}
+		}
+	}
+	return notFound("tool", name, fulls(ts), "`/mcp tools` lists them")
+}
+
+// wrongArguments draws all mistakes of a call that was not made; each names its argument.
+func wrongArguments(name string, ps schemas.Problems) Reply {
+	ps = slices.Clone(ps)
+	for i, p := range ps {
+		if arg := strings.TrimPrefix(p.Pointer, "/"); arg != "" {
+			ps[i].Text = arg + ": " + p.Text
+		}
+	}
+	r := mistakes("the arguments", ps, "`/mcp call "+clean(name)+"` without JSON asks for them")
+	r.Blocks[0].Text = "the arguments of " + clean(name) + " have " + count(len(ps), "mistake", "mistakes") + "; it was not called"
+	return r
 }
 
 // unfence takes JSON out of a code fence.
@@ -68,6 +97,9 @@ func (b *Bot) callForm(t turn, x schemas.Tool, fields []argument) Reply {
 
 func (b *Bot) calls(ctx context.Context, t turn, x schemas.Tool, args json.RawMessage) (Reply, error) {
 	res, err := b.opt.Tools.Call(ctx, schemas.Call{Caller: t.caller, Origin: schemas.ByPerson, Tool: x.Full(), Args: args})
+	if ps, ok := errors.AsType[schemas.Problems](err); ok {
+		return wrongArguments(x.Full(), ps), nil
+	}
 	if err != nil {
 		return Reply{}, err
 	}

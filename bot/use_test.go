@@ -89,6 +89,10 @@ func TestList(t *testing.T) {
 	w.cfg.Problems = schemas.Problems{{File: "mcp.json", Line: 4, Col: 11, Text: `unknown key "comand"`}}
 	want(t, w.say(alice(), "/mcp list"), "local\n", "github | ready | 3 tools | yours | up 2 h, 14 calls", "weather | failed | 0 tools | @boss | exited with 1: Error: Cannot find module 'undici' · /mcp doctor weather",
 		"mcp.json cannot be read; the last good state runs on", `mcp.json:4:11: unknown key "comand"`)
+	want(t, w.say(alice(), "/mcp call weather.today {}"), "weather failed: exited with 1", "/mcp doctor weather")
+	w.failWith["Call"] = schemas.Problems{{Pointer: "/title", Text: "must be string, not number"}, {Text: `"repo" is missing`}}
+	want(t, w.say(alice(), "/mcp call github.create_issue {\"title\":1}"), "the arguments of github.create_issue have 2 mistakes; it was not called", "title: must be string", `"repo" is missing`)
+	delete(w.failWith, "Call")
 	want(t, w.say(alice(), "/mcp show github"), "github is ready", "runs: npx -y gh", "arg 2     gh", "approved: by @alice")
 	want(t, w.say(alice(), "/mcp show githup"), "there is no server githup · did you mean github?")
 	want(t, w.say(alice(), "/mcp tools"), "github.create_issue | asks | Creates an issue", "github.whoami | runs", "github.run_command | blocked: shell")
