@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,16 +46,7 @@ func TestRealServers(t *testing.T) {
 		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			script, err := filepath.Abs(filepath.Join("..", "..", "testdata", "npm", "node_modules", "@modelcontextprotocol", "server-"+s.name, "dist", "index.js"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := os.Stat(script); err != nil {
-				if os.Getenv("CI") != "" {
-					t.Fatal("the npm servers are missing; scripts/tools installs them")
-				}
-				t.Skip("the npm servers are not installed; scripts/tools installs them")
-			}
+			script := realServer(t, s.name)
 			data, folder := t.TempDir(), t.TempDir()
 			if err := os.WriteFile(filepath.Join(folder, "a.txt"), []byte("plain and simple"), 0o600); err != nil {
 				t.Fatal(err)
@@ -102,6 +95,83 @@ func TestRealServers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRealConnectors reaches npm's server over both HTTP transports, through /mcp connect alone.
+func TestRealConnectors(t *testing.T) {
+	long(t)
+	linuxOnly(t)
+	script := realServer(t, "everything")
+	for kind, path := range map[string]string{"streamableHttp": "/mcp", "sse": "/sse"} {
+		t.Run(kind, func(t *testing.T) {
+			port := freePort(t)
+			node := exec.Command("node", script, kind)
+			node.Env = append(os.Environ(), "PORT="+port)
+			if err := node.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = node.Process.Kill(); _ = node.Wait() })
+			address := "http://127.0.0.1:" + port
+			if !eventually(patience, func() bool {
+				c, err := net.Dial("tcp", "127.0.0.1:"+port)
+				if err == nil {
+					_ = c.Close()
+				}
+				return err == nil
+			}) {
+				t.Fatal("the server does not listen")
+			}
+			data := t.TempDir()
+			c := chat(t, data)
+			c.say("/mcp connect " + address + path + " far")
+			c.hear(`Nothing has been sent to it yet`)
+			c.say("Connect without sign-in")
+			c.hear(`sends to +` + address + path + `.*Confirm only if you trust`)
+			if exists(filepath.Join(data, "users", "t1", "mcp_remote.json")) {
+				t.Error("written before Confirm")
+			}
+			c.say("Confirm")
+			c.hear(`far is ready in .* 13 tools`)
+			c.say(`/mcp call far.echo {"message":"over the wire"}`, "/mcp list")
+			c.hear(`Echo: over the wire.*connectors.*far +ready`)
+			c.say("/mcp remove far", "Confirm")
+			c.hear(`far is removed`)
+			if exists(filepath.Join(data, "users", "t1", "mcp.json")) {
+				t.Error("a connector stands in mcp.json")
+			}
+			c.end()
+		})
+	}
+}
+
+// realServer gives the script of one of npm's servers.
+func realServer(t testing.TB, name string) string {
+	t.Helper()
+	script, err := filepath.Abs(filepath.Join("..", "..", "testdata", "npm", "node_modules", "@modelcontextprotocol", "server-"+name, "dist", "index.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !exists(script) {
+		if os.Getenv("CI") != "" {
+			t.Fatal("the npm servers are missing; scripts/tools installs them")
+		}
+		t.Skip("the npm servers are not installed; scripts/tools installs them")
+	}
+	return script
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 func readJSON(t testing.TB, file string, into any) {

@@ -60,6 +60,13 @@ func story(t *testing.T, pids string) []step {
 		{edit: demo, notice: `edited outside of chat.*second`},
 		{choose: "Put back", shows: []string{"demo"}},
 
+		{say: "/mcp policy deny demo.*", shows: []string{"demo.* is on the deny list"}},
+		{say: `/mcp call demo.echo {"message":"hi"}`, shows: []string{"denies", `/mcp policy forget demo\.\*`}, hides: []string{"Echo: hi"}},
+		{say: "/mcp policy forget demo.*", shows: []string{"taken back"}},
+		{say: "/mcp policy allow demo.execute_command", shows: []string{"demo.execute_command", "shell", "Confirm"}},
+		{choose: "Confirm", shows: []string{"on the allow list"}},
+		{say: `/mcp call demo.execute_command {"command":"ls"}`, shows: []string{`\bdone\b`}},
+
 		{say: "/mcp disable demo", shows: []string{"demo is off"}},
 		{say: `/mcp call demo.echo {"message":"hi"}`, shows: []string{"/mcp enable demo|no tool|off"}, hides: []string{"Echo: hi"}},
 		{say: "/mcp remove dem", shows: []string{"no server dem", "did you mean demo"}},
