@@ -291,6 +291,9 @@ func minutes(left time.Duration) string {
 	if left < time.Minute {
 		return "less than a minute"
 	}
+	if left >= 2*time.Hour {
+		return fmt.Sprintf("%d h", int(left.Round(time.Hour)/time.Hour))
+	}
 	return fmt.Sprintf("%d min", int(left.Round(time.Minute)/time.Minute))
 }
 

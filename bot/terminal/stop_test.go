@@ -1,0 +1,48 @@
+package terminal_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"bobbin/bot"
+	"bobbin/bot/terminal"
+)
+
+// Ctrl-C reaches a door that waits for a line which never comes.
+func TestRun_EndsWithItsContext(t *testing.T) {
+	in, out := io.Pipe()
+	defer func() { _ = out.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &script{answer: func(bot.Request) bot.Reply { return say("hello") }}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- terminal.New(terminal.Options{Bot: s, Notices: s, In: in, Out: &bytes.Buffer{}, Echo: true}).Run(ctx)
+	}()
+	if _, err := out.Write([]byte("hello\n")); err != nil { // it is reading
+		t.Fatal(err)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("Run still waits for a line")
+	}
+}
+
+func TestExpires_LongOnesInHours(t *testing.T) {
+	s := &script{answer: func(bot.Request) bot.Reply {
+		r := card()
+		r.Expires = time.Now().Add(24 * time.Hour)
+		return r
+	}}
+	if out := talk(t, s, terminal.Options{}, "hello"); !strings.Contains(out, "expires in 24 h") {
+		t.Error(out)
+	}
+}
