@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,4 +56,42 @@ func TestAnotherProgramEditsTheFile(t *testing.T) {
 	p.signal(os.Interrupt)
 	p.wait()
 	gone(t, "after Ctrl-C", time.Second, started(t, pids)...)
+}
+
+// TestSecretByHand: a token that somebody types into the file moves to the vault when the change is approved; until then it is
+// shown nowhere.
+func TestSecretByHand(t *testing.T) {
+	const token = "ghp_1234567890abcdefghij1234567890abcdef"
+	data := t.TempDir()
+	c := chat(t, data)
+	c.say(`/mcp add-json demo {"command":"fakemcp"}`, "Confirm")
+	c.hear(`demo is ready`)
+	file := filepath.Join(data, "users", "t1", "mcp.json")
+	rename(t, file, config(t, map[string]any{"demo": map[string]any{"command": "fakemcp", "env": map[string]string{"GITHUB_TOKEN": token}}}))
+	c.hear(`edited outside of chat.*changed +demo.*env.*Approve`)
+	c.say("Show the change")
+	c.hear(`\+.*\$\{input:GITHUB_TOKEN\}.*Approve`)
+	c.say("Approve")
+	c.hear(`demo is ready`)
+	if got := c.do("/mcp show demo"); !matches(`\$\{input:GITHUB_TOKEN\}`, got) {
+		t.Error(got)
+	}
+	if matches(token, c.all()) {
+		t.Error("the token was shown")
+	}
+	if got := c.do("/mcp call demo.env {}"); !matches(`GITHUB_TOKEN=`+token, got) {
+		t.Errorf("the server does not get it: %s", got)
+	}
+	c.end()
+	err := filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		hidden(t, map[string]bool{token: true}, path, string(b))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
