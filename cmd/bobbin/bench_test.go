@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bobbin/internal/durable"
 	"bobbin/mcpstore"
 	"bobbin/schemas"
 )
@@ -79,14 +80,23 @@ func BenchmarkRenameToLive(b *testing.B) {
 	run(b, a)
 	versions := versionsOf(b, a, filepath.Join(m.Data, "users", "t1"))
 	folder := filepath.Join(m.Data, "users", "t1")
+	dir, err := durable.Open(folder)
+	if err != nil {
+		b.Fatal(err)
+	}
 	changes, stop := a.registry.Watch("t1")
 	defer stop()
 	var whole, start []time.Duration
 	for i := 0; b.Loop(); i++ {
+		unlock, err := dir.Lock(ctx, "mcp.json") // as another bobbin commits: under the lock, the approval first
+		if err != nil {
+			b.Fatal(err)
+		}
 		begin := time.Now()
-		for _, name := range []string{"state.json", "mcp.json"} { // as another bobbin commits: the approval first
+		for _, name := range []string{"state.json", "mcp.json"} {
 			rename(b, filepath.Join(folder, name), versions[i%len(versions)][name])
 		}
+		unlock()
 		now := begin
 		for deadline := time.After(patience); now == begin; {
 			select {
