@@ -46,7 +46,7 @@ type live interface {
 // held is the tools whose definition changed after approval.
 type held interface {
 	Held(ctx context.Context, thread schemas.ThreadID, server string) ([]schemas.HeldTool, error)
-	Accept(ctx context.Context, caller schemas.Caller, server string, tools []string) error
+	Accept(ctx context.Context, caller schemas.Caller, server string, seen map[string]string) error // name → pin as it was shown
 }
 
 // resources reads what servers offer besides tools, and results that were too long to show.

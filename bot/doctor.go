@@ -206,11 +206,12 @@ func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, p
 	if err != nil {
 		return Reply{}, err
 	}
-	now := map[string]string{}
+	now, seen := map[string]string{}, map[string]string{}
 	for _, h := range hs {
 		now[h.Tool.Name] = h.Tool.Pin
 	}
 	for i, n := range names {
+		seen[n] = pins[i]
 		if now[n] != pins[i] {
 			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: clean(n) + " changed again meanwhile, so nothing was approved",
 				Hint: "`/mcp enable " + e.Name + "` shows it as it is now"}
@@ -219,7 +220,7 @@ func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, p
 	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: e.Name, Detail: "tools " + strings.Join(names, ", ")}); err != nil {
 		return Reply{}, err
 	}
-	if err := b.opt.Held.Accept(ctx, t.caller, e.Name, names); err != nil {
+	if err := b.opt.Held.Accept(ctx, t.caller, e.Name, seen); err != nil {
 		return Reply{}, err
 	}
 	b.Changed(t.caller.Thread)

@@ -247,8 +247,8 @@ func (w *world) Held(_ context.Context, _ schemas.ThreadID, s string) ([]schemas
 	return w.heldOf[s], w.fail("Held")
 }
 
-func (w *world) Accept(_ context.Context, _ schemas.Caller, s string, tools []string) error {
-	for _, x := range tools {
+func (w *world) Accept(_ context.Context, _ schemas.Caller, s string, seen map[string]string) error {
+	for x := range seen {
 		w.accepted = append(w.accepted, s+"."+x)
 	}
 	return w.touch("Accept")

@@ -45,7 +45,11 @@ func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, e
 		}
 	}
 	return c.send(ctx, c.timeout(), func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
-		return s.Call(ctx, c.tool.Name, c.Args, c.Progress)
+		tell := c.Progress
+		if tell != nil && len(c.inst.hide) > 0 {
+			tell = func(params json.RawMessage) { c.Progress(c.inst.conceal(params)) }
+		}
+		return s.Call(ctx, c.tool.Name, c.Args, tell)
 	})
 }
 
@@ -264,7 +268,8 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 	if err != nil {
 		err = c.failed(err, timeout)
 	} else {
-		res.IsError = saysError(raw)
+		res.Raw = c.inst.conceal(raw)
+		res.IsError = saysError(res.Raw)
 		c.limit(&res)
 	}
 	c.end(ctx, res, err)
@@ -407,7 +412,7 @@ func (c *call) failed(err error, timeout time.Duration) error {
 	case errors.As(err, &known) && session.OutcomeOf(err) != session.Unknown:
 		return known
 	case errors.As(err, &rpc):
-		e.Code, e.Text = schemas.CodeFailed, name+" answered: "+short(schemas.Clean(rpc.Message, true), whyLimit)
+		e.Code, e.Text = schemas.CodeFailed, name+" answered: "+short(schemas.Clean(c.inst.veil(rpc.Message), true), whyLimit)
 	case errors.Is(err, session.ErrInputUnavailable):
 		e.Code, e.Text = schemas.CodeFailed, c.tool.Full()+" asks for input that cannot be given here"
 	case session.OutcomeOf(err) == session.NotRun:

@@ -212,7 +212,7 @@ func TestCall_Gate(t *testing.T) {
 	}
 
 	during = nil
-	if err := h.Accept(background(), ann(one), "s", nil); err != nil {
+	if err := h.Accept(background(), ann(one), "s", h.shown("s")); err != nil {
 		t.Fatal(err)
 	}
 	answer.Store(schemas.AnswerDeny)
@@ -320,6 +320,9 @@ func TestCall_ThreadsBleedNothing(t *testing.T) {
 	h.vault.put("T2", "s", "KEY", "secret-of-T2")
 	h.set("T1", e("a"))
 	h.set("T2", e("b"))
+	for _, id := range []schemas.ThreadID{"T1", "T2"} { // not a password, so that the answer may show whose it is
+		h.wishes.edit(id, func(c *schemas.Config) { c.Inputs = []schemas.Input{{ID: "KEY", Type: "promptString"}} })
+	}
 	var wg sync.WaitGroup
 	for _, id := range []schemas.ThreadID{"T1", "T2"} {
 		who := map[schemas.ThreadID]string{"T1": "T1/s/a/secret-of-T1", "T2": "T2/s/b/secret-of-T2"}[id]

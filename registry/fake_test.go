@@ -67,6 +67,8 @@ type speaker struct {
 	tag  string // who it is, for whoami
 	exit func()
 
+	token, dir string // variables of its environment
+
 	calls sync.WaitGroup
 
 	mu    sync.Mutex
@@ -179,6 +181,9 @@ func (s *speaker) call(m message) {
 	var p struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
+		Meta      struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
 	}
 	_ = json.Unmarshal(m.Params, &p)
 	text := func(t string) {
@@ -187,6 +192,14 @@ func (s *speaker) call(m message) {
 	switch p.Name {
 	case "whoami":
 		text(s.tag)
+	case "env":
+		inner, _ := json.Marshal(map[string]string{"TOKEN": s.token, "DIR": s.dir})
+		s.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%s}}`, p.Meta.Token, quote(s.token))
+		s.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}],"structuredContent":%s}}`, m.ID, quote(string(inner)), inner)
+	case "number":
+		s.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"pin":%s}}}`, m.ID, s.token)
+	case "repeat":
+		s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s}}`, m.ID, quote("bad token "+s.token))
 	case "big":
 		var a struct{ Size int }
 		_ = json.Unmarshal(p.Arguments, &a)
@@ -247,7 +260,7 @@ func (l *launcher) Launch(ctx context.Context, in schemas.Launch) (io.ReadWriteC
 	}
 	here, there := net.Pipe()
 	c := &conn{Conn: here, pid: 1000 + len(l.launches), closed: make(chan struct{}), said: "exited with 1: " + sc.Crash}
-	s := &speaker{script: sc, w: there, tag: fmt.Sprintf("%s/%s/%s/%s", in.Thread, in.Server, in.Command, in.Env["TOKEN"].Reveal()), exit: func() { there.Close() }}
+	s := &speaker{script: sc, w: there, tag: fmt.Sprintf("%s/%s/%s/%s", in.Thread, in.Server, in.Command, in.Env["TOKEN"].Reveal()), exit: func() { there.Close() }, token: in.Env["TOKEN"].Reveal(), dir: in.Env["DIR"].Reveal()}
 	l.speakers = append(l.speakers, s)
 	if sc.Crash != "" {
 		there.Close()

@@ -28,7 +28,7 @@ type heldReply struct {
 type acceptEvent struct {
 	caller schemas.Caller
 	server string
-	tools  []string
+	seen   map[string]string
 	reply  chan<- error
 }
 
@@ -46,11 +46,12 @@ func (r *Registry) Held(ctx context.Context, id schemas.ThreadID, server string)
 	return got.tools, got.err
 }
 
-// Accept approves held tools as the server describes them now; no names means all of them. The owner of the server and
-// managers may. The pins are on disk when it returns.
-func (r *Registry) Accept(ctx context.Context, c schemas.Caller, server string, tools []string) error {
+// Accept approves held tools: seen holds their names with the pins of the definitions that the person was shown (Tool.Pin). When
+// the server describes one of them otherwise by now, nothing is approved and the code is CodeConflict. The owner of the server
+// and managers may. The pins are on disk when it returns.
+func (r *Registry) Accept(ctx context.Context, c schemas.Caller, server string, seen map[string]string) error {
 	reply := make(chan error, 1)
-	t, err := r.post(ctx, c.Thread, acceptEvent{c, server, tools, reply})
+	t, err := r.post(ctx, c.Thread, acceptEvent{c, server, seen, reply})
 	if err != nil {
 		return err
 	}
@@ -97,24 +98,26 @@ func (e acceptEvent) handle(t *thread) {
 	if pins == nil {
 		pins = map[string]string{}
 	}
-	named := map[string]bool{}
+	now := map[string]string{}
 	for _, d := range s.tools.list {
-		if s.held(d) != "" && (len(e.tools) == 0 || slices.Contains(e.tools, d.Name)) {
-			pins[d.Name] = d.Pin
-		}
-		named[d.Name] = true
+		now[d.Name] = d.Pin
 	}
-	for _, name := range e.tools {
-		if !named[name] {
+	for _, name := range slices.Sorted(maps.Keys(e.seen)) {
+		switch pin, ok := now[name]; {
+		case !ok:
 			e.reply <- &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("%s has no tool %q", e.server, short(schemas.Clean(name, true), 64))}
 			return
+		case pin != e.seen[name]:
+			e.reply <- &schemas.Error{Code: schemas.CodeConflict, Text: name + " changed again meanwhile, so nothing was approved", Hint: "/mcp enable " + e.server + " shows it as it is now"}
+			return
 		}
+		pins[name] = now[name]
 	}
 	ctx, cancel := t.disk()
 	defer cancel()
 	_, err := t.r.opt.Journal.Append(ctx, schemas.Record{
 		At: t.r.opt.Now(), Thread: t.id, Member: e.caller.Member, Name: e.caller.Name, Door: e.caller.Door,
-		Event: schemas.EventApprove, Server: e.server, Detail: short("tools: "+strings.Join(e.tools, ", "), 200),
+		Event: schemas.EventApprove, Server: e.server, Detail: short("tools: "+strings.Join(slices.Sorted(maps.Keys(e.seen)), ", "), 200),
 	})
 	if err != nil {
 		e.reply <- &schemas.Error{Code: schemas.CodeInternal, Text: "the audit log cannot be written, so nothing was approved", Err: err}

@@ -120,6 +120,20 @@ func (h *house) tools(id schemas.ThreadID) []string {
 	return names
 }
 
+// shown is what a card about the held tools of a server shows: their names and pins.
+func (h *house) shown(server string) map[string]string {
+	h.t.Helper()
+	held, err := h.Held(context.Background(), one, server)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, x := range held {
+		seen[x.Tool.Name] = x.Tool.Pin
+	}
+	return seen
+}
+
 func ann(id schemas.ThreadID) schemas.Caller {
 	return schemas.Caller{Thread: id, Member: "ann", Name: "Ann", Door: schemas.DoorTerminal, Role: schemas.Member}
 }

@@ -42,6 +42,8 @@ type instance struct {
 	def    schemas.Server
 	id     identity
 	values map[string]schemas.Secret
+	hide   []string // those of the values that are secrets, longest first
+	forms  [][]byte // of hide, as JSON writes them
 	prev   *toolset // of the run before, to parse only what changed
 	era    string
 	after  *instance // must be gone before this one starts; nil: none
@@ -76,6 +78,8 @@ func newInstance(t *thread, s *slot, after *instance) *instance {
 	if s.tools != nil && s.toolsFor == s.id.fingerprint {
 		i.era = s.tools.era
 	}
+	i.hide = hidden(s.values, t.cfg.Inputs)
+	i.forms = written(i.hide)
 	i.life, i.cancel = context.WithCancel(context.WithoutCancel(t.life))
 	return i
 }
@@ -292,7 +296,7 @@ func (i *instance) serve(tools *toolset) error {
 			next, err := i.list(ctx, tools)
 			cancel()
 			if err != nil {
-				i.t.r.opt.Log.Info("cannot list tools again", "thread", i.t.id, "server", i.name, "err", err)
+				i.t.r.opt.Log.Info("cannot list tools again", "thread", i.t.id, "server", i.name, "err", i.mask(err.Error()))
 				continue
 			}
 			if !next.same(tools) {

@@ -23,16 +23,16 @@ const (
 // Resources lists what the thread's servers offer to read, in load order. Servers that do not answer in time are left
 // out; idle ones that offer resources are started.
 func (r *Registry) Resources(ctx context.Context, c schemas.Caller) ([]schemas.Resource, error) {
-	return gather(ctx, r, c, func(st schemas.Status) bool { return st.Resources }, listResources)
+	return gather(ctx, r, c, "resources/read", func(st schemas.Status) bool { return st.Resources }, listResources)
 }
 
 // Prompts lists the thread's prompts in the same way.
 func (r *Registry) Prompts(ctx context.Context, c schemas.Caller) ([]schemas.Prompt, error) {
-	return gather(ctx, r, c, func(st schemas.Status) bool { return st.Prompts }, listPrompts)
+	return gather(ctx, r, c, "prompts/get", func(st schemas.Status) bool { return st.Prompts }, listPrompts)
 }
 
-// gather asks all servers with an ability at once.
-func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, able func(schemas.Status) bool, list func(context.Context, *instance) ([]T, error)) ([]T, error) {
+// gather asks all servers with an ability at once, as far as the policy lets the member use it by method.
+func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, method string, able func(schemas.Status) bool, list func(context.Context, *instance) ([]T, error)) ([]T, error) {
 	t, s, err := r.view(ctx, c.Thread)
 	if err != nil {
 		return nil, err
@@ -52,6 +52,9 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, able func
 		if !able(v.status) || v.meter == nil || actsAs(v.entry, c.Member) != v.entry.Owner && r.opt.Credentials == nil {
 			continue
 		}
+		if s.policy.Decide(schemas.Tool{Server: v.entry.Name, Name: method}, c.Member, r.opt.Now()).Verb == schemas.Deny {
+			continue // what may not be read is not asked for
+		}
 		wg.Go(func() {
 			i, err := t.running(ctx, v.entry.Name, c.Member)
 			if err != nil {
@@ -60,7 +63,7 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, able func
 			defer i.release(time.Now())
 			found[n], err = list(ctx, i)
 			if err != nil {
-				r.opt.Log.Info("a server did not list its resources or prompts", "thread", t.id, "server", v.entry.Name, "err", err)
+				r.opt.Log.Info("a server did not list its resources or prompts", "thread", t.id, "server", v.entry.Name, "err", i.mask(err.Error()))
 			}
 		})
 	}

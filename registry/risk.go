@@ -14,7 +14,7 @@ const (
 )
 
 // vocabulary of tool names, by word.
-type vocabulary struct{ shell, runs, code, writes, reads, opens, files, fileVerbs, fileWords, destroys, joins []string }
+type vocabulary struct{ shell, runs, code, writes, reads, opens, files, fileVerbs, fileWords, destroys, disks, joins []string }
 
 func vocab() vocabulary {
 	f := strings.Fields
@@ -28,7 +28,8 @@ func vocab() vocabulary {
 		files:     f("file files dir dirs directory directories folder folders path paths fs filesystem disk"),
 		fileVerbs: f("write edit move delete create upload remove rename append copy put save overwrite replace patch make modify truncate push update"),
 		fileWords: f("mkdir rmdir unlink chmod chown rm"),
-		destroys:  f("delete drop destroy wipe purge truncate kill format"),
+		destroys:  f("delete drop destroy wipe purge truncate kill"),
+		disks:     f("disk disks drive drives volume volumes partition partitions"),
 		joins:     f("or and then"),
 	}
 }
@@ -58,10 +59,16 @@ func risk(name string, h hints) string {
 		anyOf(ws, v.files) && anyOf(ws, v.opens) && !h.ReadOnly,
 		anyOf(ws, v.fileWords):
 		return riskFiles
-	case destructive, !reading && anyOf(ws, v.destroys):
+	case destructive, !reading && (anyOf(ws, v.destroys) || formats(ws, v.disks)):
 		return riskDestructive
 	}
 	return ""
+}
+
+// formats reports whether a disk is what a name formats: code, dates and text are formatted every day.
+func formats(ws, disks []string) bool {
+	at := slices.Index(ws, "format")
+	return at >= 0 && anyOf(ws[at+1:], disks)
 }
 
 // split cuts a tool's name into lower-case words at anything that is no letter or digit, and at camelCase.

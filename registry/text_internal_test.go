@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bobbin/registry/internal/session"
 	"bobbin/schemas"
 
 	"pgregory.net/rapid"
@@ -75,7 +76,8 @@ func TestRisk(t *testing.T) {
 		"run_command": riskShell, "execute_command": riskShell, "exec": riskShell, "bash": riskShell, "runShell": riskShell, "eval": riskShell,
 		"terminal-open": riskShell, "start_process": riskShell, "run_python": riskShell, "executeCode": riskShell, "RunCommand": riskShell, "HTTPShell": riskShell,
 		"write_file": riskFiles, "edit-file": riskFiles, "move_file": riskFiles, "createDirectory": riskFiles, "upload_file": riskFiles, "read_file": riskFiles, "mkdir": riskFiles,
-		"delete_repo": riskDestructive, "drop_table": riskDestructive, "purgeCache": riskDestructive, "kill": riskDestructive, "format_disk": riskDestructive,
+		"delete_repo": riskDestructive, "drop_table": riskDestructive, "purgeCache": riskDestructive, "kill": riskDestructive, "format_disk": riskDestructive, "formatDrive": riskDestructive, "format_the_volume": riskDestructive,
+		"format_code": "", "format": "", "reformat_drive_names": "", "disk_usage_format": "",
 		"executive_summary": "", "list_commands": "", "get_issue": "", "create_issue": "", "profile": "", "processes_overview": "", "undeleted": "", "search_files": "", "commander": "",
 		"shellfish_info": "", "update_status": "", "process_payment": "",
 	} {
@@ -179,7 +181,7 @@ func TestDefine_Refusals(t *testing.T) {
 		`{"$schema":"https://evil.example/s"}`: "another document",
 		`{"type":"object","properties":{"a\u200b":{}}}`: "invisible",
 		deep: "nested",
-		`{"type":"object","description":"` + strings.Repeat("x", maxSchema) + `"}`: "larger than",
+		`{"type":"object","description":"` + strings.Repeat("x", session.MaxSchema) + `"}`: "larger than",
 	} {
 		_, name, reason := define("s", json.RawMessage(`{"name":"t","inputSchema":`+schema+`}`))
 		if name != "t" || !strings.Contains(reason, part) {
@@ -196,6 +198,39 @@ func TestDefine_Refusals(t *testing.T) {
 		if _, _, reason := define("s", json.RawMessage(`{"name":"t","inputSchema":`+schema+`}`)); reason != "" {
 			t.Errorf("%.60s: %s", schema, reason)
 		}
+	}
+}
+
+// TestDefine_Doubling: a schema of two kilobytes must not keep a processor busy for ever.
+func TestDefine_Doubling(t *testing.T) {
+	chain := func(part, ref string) string {
+		var b strings.Builder
+		b.WriteString(`{"type":"object",` + part + `,"$defs":{`)
+		for i := range 40 {
+			next := fmt.Sprintf(ref, i+1)
+			fmt.Fprintf(&b, `"d%d":{"$anchor":"a%d","allOf":[{"$ref":"%s"},{"anyOf":[{"$ref":"%s"}]}]},`, i, i, next, next)
+		}
+		return b.String() + `"d40":{"$anchor":"a40"}}}`
+	}
+	for _, schema := range []string{
+		chain(`"allOf":[{"$ref":"#/$defs/d0"}]`, "#/$defs/d%d"), chain(`"properties":{"x":{"items":{"$ref":"#a0"}}}`, "#a%d"),
+		chain(`"not":{"$ref":"#/%24defs/d0"}`, "#/%%24defs/d%d"), `{"$id":"tool:///a","properties":{"x":{"$id":"tool:///b","$ref":"#/$defs/y","$defs":{"y":{}}}}}`,
+	} {
+		if _, _, reason := define("s", json.RawMessage(`{"name":"t","inputSchema":`+schema+`}`)); !strings.Contains(reason, "takes too long") && !strings.Contains(reason, "another document") {
+			t.Errorf("%.80s: %q", schema, reason)
+		}
+	}
+	var many strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&many, `"p%d":{"$ref":"#/$defs/v"},`, i)
+	}
+	wide := `{"type":"object","properties":{` + many.String() + `"a":{"$ref":"#/$defs/v"}},"$defs":{"v":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/v"}},{"type":"object","additionalProperties":{"$ref":"#/$defs/v"}}]}}}`
+	d, _, reason := define("s", json.RawMessage(`{"name":"t","inputSchema":`+wide+`}`))
+	if reason != "" {
+		t.Fatalf("an ordinary recursive schema: %q", reason)
+	}
+	if ps := d.check(map[string]any{"a": []any{"x", map[string]any{"y": "z"}}}); ps != nil {
+		t.Error(ps)
 	}
 }
 

@@ -90,10 +90,16 @@ func TestTools_RugPull(t *testing.T) {
 
 	bob := ann(one)
 	bob.Member = "bob"
-	wantCode(t, h.Accept(background(), bob, "s", nil), schemas.CodeDenied)
-	wantCode(t, h.Accept(background(), ann(one), "s", []string{"nope"}), schemas.CodeNotFound)
+	shown := h.shown("s")
+	wantCode(t, h.Accept(background(), bob, "s", shown), schemas.CodeDenied)
+	wantCode(t, h.Accept(background(), ann(one), "s", map[string]string{"nope": ""}), schemas.CodeNotFound)
 	bob.Role = schemas.Manager
-	if err := h.Accept(background(), bob, "s", []string{"echo"}); err != nil {
+	// The server changed its words while the person read: a yes is to what was read.
+	wantCode(t, h.Accept(background(), bob, "s", map[string]string{"extra": shown["extra"], "echo": strings.Repeat("0", 64)}), schemas.CodeConflict)
+	if got := h.status(one, "s").HeldTools; len(got) != 2 {
+		t.Fatalf("held %v", got)
+	}
+	if err := h.Accept(background(), bob, "s", map[string]string{"echo": shown["echo"]}); err != nil {
 		t.Fatal(err)
 	}
 	if got := h.status(one, "s").HeldTools; !slices.Equal(got, []string{"extra"}) {

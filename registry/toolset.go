@@ -20,9 +20,8 @@ import (
 const (
 	maxServerTools = 512
 	maxThreadTools = 1000
-	maxSchema      = 64 << 10 // bytes of one schema
-	maxDescription = 2 << 10  // bytes
-	maxToolName    = 128      // bytes (MCP 2025-11-25, server/tools)
+	maxDescription = 2 << 10 // bytes
+	maxToolName    = 128     // bytes (MCP 2025-11-25, server/tools)
 )
 
 // toolset is what one server offers, parsed; it never changes. What depends on the thread (filter, pins, names for
@@ -120,8 +119,8 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 		return nil, w.Name, fmt.Sprintf("its name is longer than %d bytes", maxToolName)
 	case schemas.Clean(w.Name, true) != w.Name || strings.TrimSpace(w.Name) != w.Name:
 		return nil, w.Name, "its name holds invisible characters"
-	case len(w.Input) > maxSchema || len(w.Output) > maxSchema:
-		return nil, w.Name, fmt.Sprintf("its schema is larger than %d KiB", maxSchema>>10)
+	case len(w.Input)+len(w.Output) > session.MaxSchema:
+		return nil, w.Name, fmt.Sprintf("its schemas are larger than %d KiB", session.MaxSchema>>10)
 	}
 	pin, err := pinOf(w)
 	if err != nil {
@@ -151,6 +150,9 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 	d.compile = sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(input) })
 	if _, err := d.compile(); err != nil {
 		return nil, w.Name, "its schema " + err.Error()
+	}
+	if v, err := decode(input); err != nil || costly(v) {
+		return nil, w.Name, "its schema " + errCostly.Error()
 	}
 	return d, w.Name, ""
 }

@@ -142,9 +142,9 @@ func TestListTools_Limits(t *testing.T) {
 		t.Errorf("many: %d items, %v", len(l.Items), l.Refused)
 	}
 	l := list(func(int) string {
-		return `{"tools":[` + tool(1) + `,` + tool(1) + `,{"name":"fat","inputSchema":{"d":"` + strings.Repeat("x", 16<<10) + `"}},7]}`
+		return `{"tools":[` + tool(1) + `,` + tool(1) + `,{"name":"fat","inputSchema":{"d":"` + strings.Repeat("x", session.MaxSchema) + `"}},{"name":"full","inputSchema":{"d":"` + strings.Repeat("x", 60<<10) + `"}},7]}`
 	})
-	if len(l.Items) != 1 || len(l.Refused) != 3 || l.Refused[1].Name != "fat" || !strings.Contains(l.Refused[1].Reason, "16384") {
+	if len(l.Items) != 2 || len(l.Refused) != 3 || l.Refused[1].Name != "fat" || !strings.Contains(l.Refused[1].Reason, "65536") {
 		t.Errorf("bad tools: %s, %v", l.Items, l.Refused)
 	}
 }

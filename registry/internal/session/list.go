@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	maxPages  = 20
-	maxItems  = 512
-	maxSchema = 16 << 10 // bytes of one tool's schemas
-
+	maxPages     = 20
+	maxItems     = 512
 	maxListBytes = 8 << 20
 )
+
+// MaxSchema bounds the input and output schema of one tool together, in bytes.
+const MaxSchema = 64 << 10
 
 // List is what a server lists, each item as the server sent it.
 type List struct {
@@ -29,8 +30,8 @@ type Refusal struct {
 }
 
 // ListTools returns the server's tools, at most 512 from at most 20 pages,
-// as raw Tool objects with a name of their own. A tool with more than 16 KiB
-// of schema, or with x-mcp-header annotations that break SEP-2243, is refused.
+// as raw Tool objects with a name of their own. A tool with more than
+// [MaxSchema] of schema, or with x-mcp-header annotations that break SEP-2243, is refused.
 func (s *Session) ListTools(ctx context.Context) (List, error) {
 	all, err := s.pages(ctx, string(mcp.MethodToolsList), "tools")
 	if err != nil {
@@ -74,8 +75,8 @@ func (s *Session) inspect(item json.RawMessage) (name, reason string) {
 	switch {
 	case err != nil || name == "":
 		return "", "not a tool with a name"
-	case schemas > maxSchema:
-		return name, fmt.Sprintf("its schemas take %d bytes, the limit is %d", schemas, maxSchema)
+	case schemas > MaxSchema:
+		return name, fmt.Sprintf("its schemas take %d bytes, the limit is %d", schemas, MaxSchema)
 	}
 	if _, http := s.link.(*web); !http || !s.modern() || !bytes.Contains(item, []byte("x-mcp-header")) {
 		return name, ""

@@ -67,7 +67,7 @@ func (s *Session) subscribe(filter string) {
 		if s.life.Err() != nil || refusedForGood(err) {
 			return
 		}
-		if time.Now().Sub(opened) > maxPause {
+		if time.Since(opened) > maxPause {
 			n = 0
 		}
 		if sleep(s.life, pace.pause(n)) != nil {
