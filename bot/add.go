@@ -78,7 +78,7 @@ func (b *Bot) add(ctx context.Context, t turn) (Reply, error) {
 func (b *Bot) serverForm(t turn, title string, values map[string]string, named bool, then func(context.Context, turn, map[string]string) (Reply, error)) Reply {
 	fields := []Field{
 		{Name: "name", Label: "name", Hint: "letters, digits, . _ -", Required: true},
-		{Name: "command", Label: "command", Hint: "npx", Required: true},
+		{Name: "command", Label: "command", Hint: "a program, such as npx or node", Required: true},
 		{Name: "args", Label: "arguments", Hint: "as in a shell: -y some-package 'two words'"},
 		{Name: "env", Label: "env", Hint: "KEY=VALUE, one a line; secrets go to your vault", Kind: "multiline"},
 		{Name: "cwd", Label: "folder", Hint: "empty: your workspace"},
@@ -106,7 +106,7 @@ func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *sche
 		problems = append(schemas.Problems{{Text: "name is needed"}}, problems...)
 	}
 	if len(problems) > 0 {
-		return mistakes("the form", problems, "run the command again with that put right"), nil
+		return mistakes("the form", problems, ""), nil
 	}
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]schemas.Server{name: s}})
 	if err != nil {

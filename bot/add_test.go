@@ -126,6 +126,9 @@ func TestUpload_Remote(t *testing.T) {
 	if w.touched != 0 {
 		t.Error("something was contacted")
 	}
+	r = w.say(alice(), `/mcp add-json {"mcpServers":{"linear":{"url":"https://mcp.linear.example/sse"},"x":{"command":"x"},"y":{"command":"y"}}}`)
+	want(t, w.press(alice(), r, "Confirm"), "2 servers: 2 ready", "x is ready", "y is ready",
+		"linear is remote, so it is not added yet · /mcp connect https://mcp.linear.example/sse linear")
 }
 
 func TestCard_WhoAndWhen(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 type argument struct {
 	Field
 	enum []json.RawMessage // of a choice, in the order of Options
+	list *argument         // what each line of a list is; nil: no list
 }
 
 // maxFields bounds a form; a schema with more properties is called with JSON.
@@ -28,6 +29,7 @@ type property struct {
 	Const       json.RawMessage   `json:"const"`
 	Default     json.RawMessage   `json:"default"`
 	AnyOf       []property        `json:"anyOf"`
+	Items       json.RawMessage   `json:"items"`
 	Format      string            `json:"format"`
 }
 
@@ -111,10 +113,28 @@ func (p property) argument(name string) argument {
 			f.Options = append(f.Options, clean(text(e)))
 		}
 	}
+	if item := p.item(); item != nil && f.Kind == "json" {
+		f.Kind, f.list = "multiline", item
+		f.Hint = strings.TrimPrefix(f.Hint+", one a line", ", ")
+		return f
+	}
 	if f.Kind == "json" {
 		f.Hint = strings.TrimPrefix(f.Hint+", as JSON", ", ")
 	}
 	return f
+}
+
+// item is what the items of a list are, if each of them fits on a line; else nil.
+func (p property) item() *argument {
+	var one property
+	if string(p.Type) != `"array"` || json.Unmarshal(p.Items, &one) != nil || len(p.Default) > 0 {
+		return nil
+	}
+	if k := one.kind(); k == "json" && len(one.Enum) == 0 {
+		return nil
+	}
+	f := one.argument("")
+	return &f
 }
 
 // kind is the field kind of a schema type; a list of types counts as its first that is not null.
@@ -179,6 +199,9 @@ func arguments(fields []argument, values map[string]string) (json.RawMessage, sc
 // typed gives the JSON of a value, or nil and what it should have been.
 func (f argument) typed(v string) (json.RawMessage, string) {
 	trimmed := strings.TrimSpace(v)
+	if f.list != nil {
+		return f.typedList(trimmed)
+	}
 	switch f.Kind {
 	case "number":
 		if n, err := strconv.ParseFloat(trimmed, 64); err == nil && json.Valid([]byte(trimmed)) && n == n {
@@ -213,6 +236,29 @@ func (f argument) typed(v string) (json.RawMessage, string) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, "text"
+	}
+	return raw, ""
+}
+
+// typedList gives the JSON of a list that is written one item a line, or as JSON.
+func (f argument) typedList(v string) (json.RawMessage, string) {
+	if strings.HasPrefix(v, "[") && json.Valid([]byte(v)) {
+		return json.RawMessage(v), ""
+	}
+	items := []json.RawMessage{}
+	for line := range strings.Lines(v) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		raw, want := f.list.typed(line)
+		if raw == nil {
+			return nil, "a list, each line " + want
+		}
+		items = append(items, raw)
+	}
+	raw, err := json.Marshal(items)
+	if err != nil {
+		return nil, "a list"
 	}
 	return raw, ""
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"bobbin/schemas"
 )
@@ -46,8 +47,13 @@ func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool
 	}
 	for _, s := range ss {
 		able := s.State == schemas.Ready || s.State == schemas.Idle || s.State == schemas.Held || s.State == schemas.ShadowedState
-		if strings.HasPrefix(name, s.Name+".") && !able {
+		tool, its := strings.CutPrefix(name, s.Name+".")
+		switch {
+		case its && !able:
 			return &schemas.Error{Code: schemas.CodeNotReady, Text: b.became(t.caller, s)}
+		case its && slices.Contains(s.HeldTools, tool):
+			return &schemas.Error{Code: schemas.CodeHeld, Text: clean(name) + " is held, since its definition changed after it was approved",
+				Hint: "`/mcp enable " + clean(name) + "` shows the change"}
 		}
 	}
 	return notFound("tool", name, fulls(ts), "`/mcp tools` lists them")
@@ -88,7 +94,7 @@ func (b *Bot) callForm(t turn, x schemas.Tool, fields []argument) Reply {
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		args, problems := arguments(fields, a.Values)
 		if len(problems) > 0 {
-			return mistakes("the form", problems, "`/mcp call "+clean(x.Full())+"` asks again"), nil
+			return mistakes("the form", problems, ""), nil
 		}
 		return b.calls(ctx, t, x, args)
 	}
@@ -108,8 +114,7 @@ func (b *Bot) calls(ctx context.Context, t turn, x schemas.Tool, args json.RawMe
 
 // result draws what a tool gave: text, files, and one line about the call.
 func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Result) Reply {
-	blocks := content(name, res.Raw)
-	whole := cut(blocks)
+	blocks, whole := cut(content(name, res.Raw))
 	r := Reply{Blocks: blocks}
 	if res.IsError {
 		r.Bad, r.Code = true, schemas.CodeFailed
@@ -142,7 +147,22 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 		}
 		r = b.deal(c, r)
 	}
+	if text := oneLine(r.Blocks); text != "" && !res.IsError && r.ID == "" {
+		r.Blocks, line = nil, append([]string{text}, line...)
+	}
 	return append1(r, Block{Text: strings.Join(line, " · ")})
+}
+
+// oneLine gives a result that is nothing but a short line of text, cleaned to stand in a line of ours; "" for any other.
+func oneLine(blocks []Block) string {
+	if len(blocks) != 1 {
+		return ""
+	}
+	text := strings.TrimSpace(blocks[0].Code)
+	if strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200 {
+		return ""
+	}
+	return clean(text)
 }
 
 // called gives the name of a member who owns a server here.

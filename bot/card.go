@@ -24,6 +24,7 @@ type card struct {
 	may     func(schemas.Caller) error
 	keys    []string // the choices there are; nil for a form
 	look    []string
+	form    *Form // what it asks; nil for choices
 	act     func(context.Context, turn, Action) (Reply, error)
 }
 
@@ -83,6 +84,7 @@ func (b *Bot) deal(c *card, r Reply) Reply {
 	now := b.opt.Now()
 	r.ID, c.expires = hex.EncodeToString(nonce[:]), now.Add(cmp.Or(c.ttl, b.opt.CardTTL))
 	r.Expires = c.expires
+	c.form, c.keys = r.Form, nil
 	for _, ch := range r.Choices {
 		c.keys = append(c.keys, ch.Key)
 	}
@@ -90,7 +92,8 @@ func (b *Bot) deal(c *card, r Reply) Reply {
 	return r
 }
 
-// press answers a card. Role and right are looked at again, whatever held when the card was dealt.
+// press answers a card. Role and right are looked at again, whatever held when the card was dealt. A form whose values are
+// refused is asked again.
 func (b *Bot) press(ctx context.Context, t turn, a Action) (Reply, error) {
 	c := b.cards.get(a.ID, t.caller.Thread, b.opt.Now())
 	if c == nil {
@@ -121,6 +124,10 @@ func (b *Bot) press(ctx context.Context, t turn, a Action) (Reply, error) {
 	reply, err := c.act(ctx, t, a)
 	if err != nil {
 		reply = b.refusal(t.caller, err)
+	}
+	if c.form != nil && reply.Code == schemas.CodeInvalid && reply.Form == nil && reply.ID == "" {
+		reply.Private, reply.Form = true, c.form
+		reply = b.deal(c, reply)
 	}
 	reply.Replace = a.ID
 	return reply, nil

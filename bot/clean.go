@@ -109,6 +109,19 @@ func short(s string, n int) string {
 	return string(r[:n]) + fmt.Sprintf(" … (%s more characters)", thousands(len(r)-n))
 }
 
+// tail keeps the last parts of a long path, the ones that tell what it is; what is no path is cut at its end.
+func tail(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	for i := range s {
+		if (s[i] == '/' || s[i] == '\\') && utf8.RuneCountInString(s[i:]) < n {
+			return "…" + s[i:]
+		}
+	}
+	return short(s, n)
+}
+
 // firstLine is the first sentence or line of a description, for tables.
 func firstLine(s string, n int) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")

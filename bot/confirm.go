@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -57,7 +58,11 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 	b.sealed(ctx, t, p)
 	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
 	b.Changed(p.Thread)
-	return b.settle(ctx, t, p)
+	r, err := b.settle(ctx, t, p)
+	for _, d := range p.Remote {
+		r.Blocks = append(r.Blocks, Block{Text: notAdded(d.Server)})
+	}
+	return r, err
 }
 
 // sealed writes down which values went into the vault.
@@ -140,7 +145,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 		}
 		switch {
 		case c.Kind == schemas.Removed:
-			blocks = append(blocks, Block{Text: clean(c.Server) + " is removed"})
+			blocks = append(blocks, Block{Text: clean(c.Server) + " is removed · `/mcp undo`"})
 			rest, cancel := after(ctx)
 			err := b.opt.Forget.Forget(rest, p.Thread, c.Server)
 			cancel()
@@ -149,7 +154,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 				blocks = append(blocks, Block{Text: "its values could not be deleted from the vault; `/mcp secrets list` shows them"})
 			}
 		case c.Kind == schemas.Disabled:
-			blocks = append(blocks, Block{Text: clean(c.Server) + " is off; its entry stays"})
+			blocks = append(blocks, Block{Text: clean(c.Server) + " is off; its entry stays · `/mcp enable " + clean(c.Server) + "`"})
 		case runs(c.Kind):
 			names = append(names, c.Server)
 		}
@@ -197,7 +202,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		return b.saved(t, blocks, err), nil
 	}
 	r := Reply{Blocks: blocks}
-	var needy []schemas.Status
+	var needy, seen []schemas.Status
 	for _, n := range names {
 		i := slices.IndexFunc(statuses, func(s schemas.Status) bool { return s.Name == n && s.State != schemas.ShadowedState })
 		if i < 0 {
@@ -205,6 +210,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 			continue
 		}
 		s := statuses[i]
+		seen = append(seen, s)
 		r.Blocks = append(r.Blocks, Block{Text: b.became(t.caller, s)})
 		r.Bad = r.Bad || s.State == schemas.Failed
 		if s.State == schemas.Needs && s.Owner == t.caller.Member {
@@ -217,7 +223,25 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 	if len(r.Blocks) == 0 {
 		r.Blocks = []Block{{Text: "done"}}
 	}
+	if len(blocks) == 0 && len(seen) > 1 {
+		r.Blocks = append([]Block{{Text: count(len(seen), "server: ", "servers: ") + tally(seen)}}, r.Blocks...)
+	}
 	return b.offerNeeds(t, r, needy), nil
+}
+
+// tally says in one line how several servers are: "2 ready, 1 needs a value".
+func tally(ss []schemas.Status) string {
+	var parts []string
+	for len(ss) > 0 {
+		state := ss[0].State
+		n := len(ss)
+		ss = slices.DeleteFunc(ss, func(s schemas.Status) bool { return s.State == state })
+		n -= len(ss)
+		words := map[schemas.State]string{schemas.Needs: count(n, "needs a value", "need a value"), schemas.Starting: count(n, "still starting", "still starting"),
+			schemas.Idle: count(n, "starts when needed", "start when needed")}
+		parts = append(parts, cmp.Or(words[state], thousands(n)+" "+string(state)))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // became is the line that a confirmed server ends in.
@@ -237,7 +261,7 @@ func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
 			line += " · " + ofThem(s.Writing, "writes", "write") + ": I ask before each"
 		}
 		if s.Blocked > 0 {
-			line += " · " + ofThem(s.Blocked, "is", "are") + " denied until a manager allows them: `/mcp tools " + name + "`"
+			line += " · " + ofThem(s.Blocked, "is", "are") + " denied: `/mcp tools " + name + "`"
 		}
 		if len(s.HeldTools) > 0 {
 			line += " · " + heldText(s)

@@ -18,6 +18,15 @@ func remoteText(name string) string {
 	return clean(name) + " is remote; remote servers are added with `/mcp connect`, so that you see who you sign in to"
 }
 
+// notAdded says of a remote server, after the rest of its config was confirmed, how it is added.
+func notAdded(s schemas.Server) string {
+	line := "/mcp connect"
+	if u := safeURL(s.URL); !strings.Contains(u, "…") && clean(u) == u && !strings.ContainsAny(u, " ") {
+		line += " " + u + " " + clean(s.Name)
+	}
+	return clean(s.Name) + " is remote, so it is not added yet · `" + line + "`"
+}
+
 // remoteOnly answers a config of which only addresses would be new: they are not added this way.
 func (b *Bot) remoteOnly(t turn, p schemas.Proposal) Reply {
 	var r Reply

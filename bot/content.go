@@ -20,27 +20,31 @@ const (
 	maxResult = 8 << 10
 )
 
-// cut shortens the preformatted texts of a result to what a person reads, in place, and gives the whole text if it cut any.
-func cut(blocks []Block) string {
+// cut shortens the preformatted texts of a result to what a person reads, and gives the whole text if it cut any.
+func cut(blocks []Block) (shown []Block, whole string) {
 	total := 0
-	var whole []string
+	var texts []string
 	for _, b := range blocks {
 		total += len(b.Code)
 		if b.Code != "" {
-			whole = append(whole, b.Code)
+			texts = append(texts, b.Code)
 		}
 	}
 	if total <= maxResult {
-		return ""
+		return blocks, ""
 	}
 	left := maxResult
-	for i, b := range blocks {
+	for _, b := range blocks {
+		if b.Code != "" && left == 0 {
+			continue
+		}
 		if len(b.Code) > left {
-			blocks[i].Code = strings.ToValidUTF8(b.Code[:left], "") + "\n…"
+			b.Code = strings.ToValidUTF8(b.Code[:left], "") + "\n…"
 		}
 		left -= min(left, len(b.Code))
+		shown = append(shown, b)
 	}
-	return strings.Join(whole, "\n")
+	return shown, strings.Join(texts, "\n")
 }
 
 // part is one item of an MCP content list, or of the contents of a resource (MCP specification, Content and Resources).

@@ -58,8 +58,11 @@ func (b *Bot) doctor(ctx context.Context, t turn) (Reply, error) {
 		}
 		s = statusOf(ss, e)
 	}
-	r := Reply{Bad: s.State == schemas.Failed, Private: false, Blocks: unreadable(cfg.Problems)}
-	r.Blocks = append(r.Blocks, Block{Text: b.became(t.caller, s)}, Block{Facts: b.findings(t.caller, e, s)})
+	r := Reply{Blocks: unreadable(cfg.Problems)}
+	if s.State == schemas.Failed {
+		r.Bad, r.Code = true, schemas.CodeNotReady
+	}
+	r.Blocks = append(r.Blocks, Block{Text: strings.TrimSuffix(b.became(t.caller, s), " · `/mcp doctor "+clean(s.Name)+"`")}, Block{Facts: b.findings(t.caller, e, s)})
 	if s.Stderr != "" {
 		r.Blocks = append(r.Blocks, Block{Text: "last lines on its standard error"}, Block{Code: cleanLines(s.Stderr)})
 	}
@@ -150,7 +153,7 @@ func (b *Bot) checkup(ctx context.Context, t turn, cfg schemas.Config) (Reply, e
 		if calm && len(s.HeldTools) == 0 && !s.Pending {
 			continue
 		}
-		tab.Rows = append(tab.Rows, Row{State: s.State, Cells: []string{clean(s.Name), string(s.State), strings.ReplaceAll(next(t.caller, e, s), "`", "")}})
+		tab.Rows = append(tab.Rows, Row{State: s.State, Cells: []string{clean(s.Name), string(s.State), next(t.caller, e, s)}})
 	}
 	p := b.opt.Place(t.caller.Door)
 	if !p.Available {
@@ -176,7 +179,7 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 			continue
 		}
 		names, pins = append(names, h.Tool.Name), append(pins, h.Tool.Pin)
-		r.Blocks = append(r.Blocks, Block{Text: clean(h.Tool.Full()) + " · " + clean(h.Why)}, Block{Diff: cleanDiff(h.Diff)})
+		r.Blocks = append(r.Blocks, Block{Text: clean(h.Tool.Full()) + " · " + clean(h.Why)}, Block{Diff: diffText(h.Diff)})
 	}
 	if len(names) == 0 && tool == "" {
 		return Reply{Blocks: []Block{{Text: clean(e.Name) + " is on already"}}}, nil
@@ -187,7 +190,7 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 	if err := mayChange(t.caller, e); err != nil {
 		return Reply{}, err
 	}
-	r.Blocks = append([]Block{{Text: count(len(names), "tool of ", "tools of ") + clean(e.Name) + " changed after approval and held since"}}, r.Blocks...)
+	r.Blocks = append([]Block{{Text: count(len(names), "tool of ", "tools of ") + clean(e.Name) + " changed after approval, so held"}}, r.Blocks...)
 	r.Blocks = append(r.Blocks, Block{Warning: "What a tool says about itself steers the assistant. Approve only if you trust the new words."})
 	r.Choices = []Choice{{Key: "approve", Label: "Approve"}, {Key: "leave", Label: "Keep held"}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOrManager(t.caller)}

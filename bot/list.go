@@ -100,24 +100,24 @@ func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 		if s.Owner != c.Member && s.Owner != "" {
 			add("ask " + at(s.Owner, s.OwnerName) + " to give it")
 		} else {
-			add("/mcp secrets set " + clean(strings.Join(s.Needs[:min(1, len(s.Needs))], "")))
+			add("`/mcp secrets set " + clean(strings.Join(s.Needs[:min(1, len(s.Needs))], "")) + "`")
 		}
 	case schemas.Failed:
-		add(short(clean(s.Why), 160), "/mcp doctor "+name)
+		add(short(clean(s.Why), 160), "`/mcp doctor "+name+"`")
 	case schemas.PendingState:
-		add("/mcp enable " + name + " shows it")
+		add("`/mcp enable " + name + "` shows it")
 	case schemas.Off:
-		add("/mcp enable " + name)
+		add("`/mcp enable " + name + "`")
 	case schemas.NeedsConnect:
 		add("sign-in is not part of this build yet")
 	case schemas.ShadowedState:
 		add("a server above has the same name")
 	}
 	if s.Pending && s.State != schemas.PendingState {
-		add("a change waits for approval, the approved one goes on; /mcp enable " + name)
+		add("a change waits for approval, the approved one goes on · `/mcp enable " + name + "`")
 	}
 	if len(s.HeldTools) > 0 {
-		add(count(len(s.HeldTools), "tool", "tools") + " held: " + short(clean(strings.Join(s.HeldTools, ", ")), 80))
+		add(count(len(s.HeldTools), "tool", "tools") + " held: " + short(clean(strings.Join(s.HeldTools, ", ")), 80) + " · `/mcp enable " + name + "`")
 	}
 	return strings.Join(notes, " · ")
 }
@@ -167,7 +167,7 @@ func (b *Bot) show(ctx context.Context, t turn) (Reply, error) {
 		facts = append(facts, Fact{Label: "now", Value: note})
 	}
 	if s.Tools > 0 {
-		facts = append(facts, Fact{Label: "tools", Value: count(s.Tools, "tool", "tools") + ", " + about(s.Tokens) + " tokens", Note: "/mcp tools " + clean(e.Name)})
+		facts = append(facts, Fact{Label: "tools", Value: count(s.Tools, "tool", "tools") + ", " + about(s.Tokens) + " tokens", Note: "`/mcp tools " + clean(e.Name) + "`"})
 	}
 	if e.Approval != nil {
 		facts = append(facts, Fact{Label: "approved", Value: "by " + at(e.Approval.By, e.Approval.ByName) + ", " + e.Approval.At.UTC().Format("2006-01-02 15:04 UTC")})

@@ -244,7 +244,7 @@ func waitingDiffs(waiting []schemas.Change) []Block {
 		if c.Before != nil {
 			before = indented(*c.Before)
 		}
-		blocks = append(blocks, Block{Text: clean(c.Server)}, Block{Diff: cleanDiff(noHeader(udiff.Unified("a", "b", before, indented(*c.After))))}, Block{Code: definition(*c.After)})
+		blocks = append(blocks, Block{Text: clean(c.Server)}, Block{Diff: diffText(noHeader(udiff.Unified("a", "b", before, indented(*c.After))))}, Block{Code: definition(*c.After)})
 	}
 	return blocks
 }

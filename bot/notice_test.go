@@ -243,7 +243,7 @@ func TestPolicy(t *testing.T) {
 	want(t, w.say(alice(), "/mcp policy deny github.run* me"), "github.run* is on the deny list for you alone")
 	want(t, w.say(alice(), "/mcp policy show"), "for you", "deny | github.run*")
 	card := w.say(alice(), "/mcp policy allow github.run_command")
-	want(t, card, "allow github.run_command for everyone in this thread? It covers 1 tool now", "1 of them is denied by default", "A manager of the thread has to confirm", "github.run_command | shell")
+	want(t, card, "allow github.run_command for everyone in this thread? It covers 1 tool now", "It is denied by default", "A manager of the thread has to confirm", "github.run_command | shell")
 	want(t, w.press(alice(), card, "Confirm"), "only a manager of the thread can confirm this")
 	if len(w.cfg.Policy.Thread.Allow) != 0 {
 		t.Fatal("allowed without a manager")

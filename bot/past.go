@@ -110,7 +110,7 @@ func (b *Bot) history(ctx context.Context, t turn) (Reply, error) {
 			return Reply{}, notFound("change", id, nil, "`/mcp history show` lists them")
 		}
 		r := revs[i]
-		return Reply{Private: true, Blocks: []Block{{Text: clean(r.Summary) + " · " + revBy(r)}, {Diff: cleanDiff(r.Diff)},
+		return Reply{Private: true, Blocks: []Block{{Text: clean(r.Summary) + " · " + revBy(r)}, {Diff: diffText(r.Diff)},
 			{Text: "`/mcp history undo " + clean(r.ID) + "` puts the config back as it was before"}}}, nil
 	}
 	tab := &Table{Columns: []string{"id", "when (UTC)", "by", "what", "how"}}

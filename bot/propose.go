@@ -182,7 +182,7 @@ func (b *Bot) cardBlocks(p schemas.Proposal) []Block {
 		blocks = append(blocks, Block{Text: remoteText(d.Server.Name)})
 	}
 	if p.Diff != "" {
-		blocks = append(blocks, Block{Diff: cleanDiff(p.Diff)})
+		blocks = append(blocks, Block{Diff: diffText(p.Diff)})
 	}
 	return append(blocks, noteBlocks(p)...)
 }
@@ -230,7 +230,7 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 		add("secrets", clean(f.Input), "moved to "+whose(p, c)+" vault; the config keeps ${input:"+clean(f.Input)+"}")
 	}
 	if slices.ContainsFunc(p.Edit.Put, func(d schemas.Draft) bool { return d.Server.Name == c.Server && d.Disabled }) {
-		add("off", "as the text says; it does not start", "/mcp enable "+clean(c.Server))
+		add("off", "as the text says; it does not start", "`/mcp enable "+clean(c.Server)+"`")
 	}
 	for _, id := range p.Needs[c.Server] {
 		add("needs", clean(id), "asked for after Confirm")
@@ -280,23 +280,26 @@ func noteBlocks(p schemas.Proposal) []Block {
 		word string
 	}{
 		{schemas.NoteRepair, "mended"}, {schemas.NoteRenamed, "renamed"}, {schemas.NoteMapped, "read as"}, {schemas.NoteIgnored, "ignored"},
-		{schemas.NoteNotObeyed, "asked for, not granted"}, {schemas.NotePath, "path"}, {schemas.NoteUnpinned, "no fixed version"}, {schemas.NoteOther, "note"},
+		{schemas.NoteNotObeyed, "not granted"}, {schemas.NotePath, "path"}, {schemas.NoteUnpinned, "version"}, {schemas.NoteOther, "note"},
 	}
-	var lines []string
+	typed := p.Edit.Source == "add" || p.Edit.Source == "edit" // whoever fills in a form knows the paths of this place
+	var facts []Fact
 	for _, l := range labels {
+		word := l.word
 		for _, n := range p.Notes {
-			if n.Kind == l.kind {
-				lines = append(lines, l.word+": "+noteText(n))
+			if n.Kind == l.kind && !(typed && n.Kind == schemas.NotePath) {
+				facts = append(facts, Fact{Label: word, Value: noteText(n)})
+				word = ""
 			}
 		}
 	}
 	const most = 24
-	if len(lines) > most {
-		lines = append(lines[:most], fmt.Sprintf("and %d more notes; Show everything has them", len(lines)-most))
+	if more := len(facts) - most; more > 0 {
+		facts = append(facts[:most], Fact{Value: "and " + count(more, "more note", "more notes") + "; Show everything has them"})
 	}
 	var blocks []Block
-	if len(lines) > 0 {
-		blocks = append(blocks, Block{Text: strings.Join(lines, "\n")})
+	if len(facts) > 0 {
+		blocks = append(blocks, Block{Facts: facts})
 	}
 	for _, n := range p.Notes {
 		if n.Kind == schemas.NoteRisk {
@@ -327,7 +330,7 @@ func trust(p schemas.Proposal) string {
 		if c.After.Remote() {
 			hosts = append(hosts, "`"+clean(hostOf(c.After.URL))+"`")
 		} else {
-			if name := "`" + short(clean(program(*c.After)), 80) + "`"; !slices.Contains(programs, name) {
+			if name := "`" + tail(clean(program(*c.After)), 64) + "`"; !slices.Contains(programs, name) {
 				programs = append(programs, name)
 			}
 		}
@@ -389,7 +392,7 @@ func everything(p schemas.Proposal) []Block {
 		blocks = append(blocks, Block{Text: strings.Join(lines, "\n")})
 	}
 	if p.Diff != "" {
-		blocks = append(blocks, Block{Diff: cleanDiff(p.Diff)})
+		blocks = append(blocks, Block{Diff: diffText(p.Diff)})
 	}
 	return append(blocks, noteWarnings(p)...)
 }

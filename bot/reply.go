@@ -60,7 +60,8 @@ type Choice struct {
 	Style string // "": plain, "primary", "danger"
 }
 
-// Form asks for values. In a line door each field is asked on a line of its own.
+// Form asks for values. In a line door each field is asked on a line of its own. A Reply that is Bad and has a Form asks again
+// after values were refused: the door fills in what was typed, except secrets.
 type Form struct {
 	Title  string
 	Fields []Field

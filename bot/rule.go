@@ -68,15 +68,22 @@ func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, err
 			tab.Rows = append(tab.Rows, Row{Cells: []string{clean(x.Full()), risk, firstLine(x.Description, 90)}})
 		}
 	}
+	covers := "It covers " + count(n, "tool", "tools") + " now"
+	if n == 0 {
+		covers = "No tool of that name is here now"
+	}
 	r := Reply{
-		Blocks:  []Block{{Text: "allow " + clean(pattern) + " for everyone in this thread? It covers " + count(n, "tool", "tools") + " now"}},
+		Blocks:  []Block{{Text: "allow " + clean(pattern) + " for everyone in this thread? " + covers}},
 		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}},
 	}
 	if len(tab.Rows) > 0 {
 		r.Blocks = append(r.Blocks, Block{Table: tab})
 	}
 	warning := "They then run without a question, also when the assistant picks them."
-	if risky > 0 {
+	switch {
+	case n == 1 && risky == 1:
+		warning = "It is denied by default, since it can run programs, change files or destroy. It then runs without a question, also when the assistant picks it."
+	case risky > 0:
 		warning = count(risky, "of them is", "of them are") + " denied by default, since they can run programs, change files or destroy. " + warning
 	}
 	if !t.caller.Manages() {
@@ -121,10 +128,14 @@ func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bo
 		}
 		return Reply{Private: mine, Blocks: []Block{{Text: "the rule about " + clean(pattern) + " is taken back"}}}, nil
 	}
-	text := clean(pattern) + " is on the " + list + " list for " + whose
+	text, back := clean(pattern)+" is on the "+list+" list for "+whose, clean(pattern)
+	if mine {
+		back += " me"
+	}
 	if mine && list == "allow" {
 		text += "; what is not on it is hidden from you now"
 	}
+	text += " · `/mcp policy forget " + back + "` takes it back"
 	return Reply{Private: mine, Blocks: []Block{{Text: text}}}, nil
 }
 

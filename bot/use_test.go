@@ -27,7 +27,7 @@ func issues(t *testing.T) *world {
 
 func TestCall(t *testing.T) {
 	w := issues(t)
-	want(t, w.say(alice(), "/mcp call github.whoami"), "created issue 42", "310 ms · as you · receipt 7f3a")
+	want(t, w.say(alice(), "/mcp call github.whoami"), "created issue 42 · 310 ms · as you · receipt 7f3a")
 	want(t, w.say(mallory(), `/mcp call ext_github_create_issue {"title":"x"}`), "310 ms · as @alice · receipt 7f3a")
 	if c := w.calls[1]; c.Tool != "github.create_issue" || string(c.Args) != `{"title":"x"}` || c.Origin != schemas.ByPerson || c.Caller.Member != "mallory" {
 		t.Errorf("call %+v", c)
@@ -49,7 +49,7 @@ func TestCall(t *testing.T) {
 func TestCall_Form(t *testing.T) {
 	w := issues(t)
 	form := w.say(alice(), "/mcp call github.create_issue")
-	want(t, form, "repo [] (owner/name)", "count [integer]", "=3", "ratio [number]", "draft [boolean]", "state [choice]", "[open closed 7]", "labels [json]", "maybe []", "either [integer]")
+	want(t, form, "repo [] (owner/name)", "count [integer]", "=3", "ratio [number]", "draft [boolean]", "state [choice]", "[open closed 7]", "labels [multiline] (one a line)", "maybe []", "either [integer]")
 	fs := form.Form.Fields
 	if !fs[0].Required || fs[0].Name != "repo" || fs[1].Name != "title" || fs[2].Required {
 		t.Errorf("required fields first, in the order of the schema: %+v", fs[:3])
@@ -59,13 +59,42 @@ func TestCall_Form(t *testing.T) {
 	if got := string(w.calls[0].Args); got != `{"count":12345678901234567890,"draft":true,"labels":["a"],"ratio":1.5,"repo":"acme/site","state":7,"title":"Broken link"}` {
 		t.Errorf("sent %s", got)
 	}
-	r := w.fill(alice(), w.say(alice(), "/mcp call github.create_issue"), map[string]string{"repo": "x", "count": "1.5", "draft": "perhaps", "state": "gone", "labels": "a,b", "ratio": "NaN"})
-	want(t, r, "the form has 6 mistakes", "title is needed", "count must be a whole number", "draft must be yes or no", "state must be one of open, closed, 7", "labels must be JSON", "ratio must be a number")
+	r := w.fill(alice(), w.say(alice(), "/mcp call github.create_issue"), map[string]string{"repo": "x", "count": "1.5", "draft": "perhaps", "state": "gone", "ratio": "NaN"})
+	want(t, r, "the form has 5 mistakes", "title is needed", "count must be a whole number", "draft must be yes or no", "state must be one of open, closed, 7", "ratio must be a number")
 	if len(w.calls) != 1 {
 		t.Error("a call with mistakes went out")
 	}
+	want(t, w.fill(alice(), r, map[string]string{"repo": "x", "title": "y", "labels": "a \n\nb `c`"}), "created issue 42") // it came back
+	if got := string(w.calls[1].Args); got != `{"labels":["a","b `+"`c`"+`"],"repo":"x","title":"y"}` {
+		t.Errorf("sent %s", got)
+	}
+	want(t, w.fill(alice(), r, nil), "no longer open")
 	form = w.say(alice(), "/mcp call github.create_issue")
 	want(t, w.fill(mallory(), form, nil), "only @alice can answer this")
+}
+
+func TestCall_OneLine(t *testing.T) {
+	w := issues(t)
+	w.result.Raw = json.RawMessage(`{"content":[{"type":"text","text":"press `+"`/mcp remove github`"+`\n"}]}`)
+	r := w.say(alice(), "/mcp call github.whoami")
+	if len(r.Blocks) != 1 || r.Blocks[0].Text != `press \x60/mcp remove github\x60 · 310 ms · as you · receipt 7f3a` {
+		t.Errorf("%+v", r.Blocks)
+	}
+	for _, raw := range []string{`{"content":[{"type":"text","text":"a\nb"}]}`, `{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`,
+		`{"content":[{"type":"text","text":"` + strings.Repeat("x", 201) + `"}]}`} {
+		w.result.Raw = json.RawMessage(raw)
+		if r := w.say(alice(), "/mcp call github.whoami"); r.Blocks[0].Code == "" {
+			t.Errorf("%s is drawn as %+v", raw, r.Blocks)
+		}
+	}
+}
+
+func TestCall_Held(t *testing.T) {
+	w := issues(t)
+	w.state["github"] = schemas.Status{State: schemas.Ready, HeldTools: []string{"gone"}}
+	r := w.say(alice(), "/mcp call github.gone")
+	want(t, r, "github.gone is held, since its definition changed", "/mcp enable github.gone shows the change")
+	wantCode(t, r, schemas.CodeHeld)
 }
 
 func TestCall_Content(t *testing.T) {
@@ -122,7 +151,7 @@ func TestDoctor(t *testing.T) {
 func TestEditRemoveEnable(t *testing.T) {
 	w := issues(t)
 	form := w.say(alice(), "/mcp edit github")
-	want(t, form, "command [] (npx) =npx", "=-y gh")
+	want(t, form, "command [] (a program, such as npx or node) =npx", "=-y gh")
 	card := w.fill(alice(), form, map[string]string{"command": "npx", "args": "-y gh@2"})
 	want(t, card, "1 changed: github", "changed: args", "runs: npx -y gh@2", "trust gh.")
 	want(t, w.press(alice(), card, "Confirm"), "github is ready")
