@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// TestRealServers talks to npm's own servers, as a newcomer would: paste, Confirm, tools, a call, remove.
-func TestRealServers(t *testing.T) {
-	long(t)
-	linuxOnly(t)
-	for _, s := range []struct {
-		name   string
-		args   []string // after the script; FOLDER stands for a folder with a file "a.txt" in it
-		tool   string
-		args1  string
-		answer string
-		more   []string // lines and answers, in turn
-	}{
+// realCase is what one of npm's servers is asked.
+type realCase struct {
+	name   string
+	args   []string // after the script; FOLDER stands for a folder with a file "a.txt" in it
+	tool   string
+	args1  string
+	answer string
+	more   []string // lines and answers, in turn
+}
+
+func realCases() []realCase {
+	return []realCase{
 		{
 			"everything", nil, "echo", `{"message":"hi"}`, `Echo: hi`,
 			[]string{
@@ -44,7 +44,14 @@ func TestRealServers(t *testing.T) {
 			"sequential-thinking", nil, "sequentialthinking",
 			`{"thought":"x","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`, `"totalThoughts": ?1`, nil,
 		},
-	} {
+	}
+}
+
+// TestRealServers talks to npm's own servers, as a newcomer would: paste, Confirm, tools, a call, remove.
+func TestRealServers(t *testing.T) {
+	long(t)
+	linuxOnly(t)
+	for _, s := range realCases() {
 		t.Run(s.name, func(t *testing.T) {
 			script := realServer(t, s.name)
 			data, folder := t.TempDir(), t.TempDir()
