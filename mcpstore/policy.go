@@ -66,6 +66,26 @@ func (s *Store) Rule(ctx context.Context, id schemas.ThreadID, change func(*sche
 	return err
 }
 
+// forgetGrants drops the yes that members gave to tools of an earlier server with the name of one that is added now: it was to
+// another program. It comes before the files, so that a crash leaves more questions, never fewer.
+func (s *Store) forgetGrants(dir *durable.Dir, p *plan) error {
+	policy := clonePolicy(p.snap.cfg.Policy)
+	stale := func(g schemas.Grant) bool {
+		return slices.ContainsFunc(p.out.Changes, func(c schemas.Change) bool {
+			return c.Kind == schemas.Added && strings.HasPrefix(g.Tool, c.Server+".")
+		})
+	}
+	if p.snap.broken[filePolicy] || !slices.ContainsFunc(policy.Grants, stale) {
+		return nil
+	}
+	policy.Grants = slices.DeleteFunc(policy.Grants, stale)
+	data, err := encodeJSON(policy)
+	if err != nil {
+		return fmt.Errorf("mcpstore: policy: %w", err)
+	}
+	return dir.Write(fileName(filePolicy), data)
+}
+
 // refusal carries the caller's own error out of the lock unchanged.
 type refusal struct{ cause error }
 

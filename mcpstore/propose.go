@@ -21,7 +21,7 @@ func (s *Store) Propose(ctx context.Context, by schemas.Caller, e schemas.Edit) 
 	if err != nil {
 		return schemas.Proposal{}, err
 	}
-	p, err := s.plan(snap, by, e)
+	p, err := s.plan(snap, by, by, e)
 	if err != nil {
 		return schemas.Proposal{}, err
 	}
@@ -49,6 +49,7 @@ type transition struct {
 type plan struct {
 	snap  *snapshot
 	by    schemas.Caller
+	asker schemas.Caller // by, or at the commit who asked for it
 	edit  schemas.Edit
 	moves []*transition // in file order, local before remote
 	next  [2]stored
@@ -56,7 +57,7 @@ type plan struct {
 	out   schemas.Proposal
 }
 
-func (s *Store) plan(snap *snapshot, by schemas.Caller, e schemas.Edit) (*plan, error) {
+func (s *Store) plan(snap *snapshot, by, asker schemas.Caller, e schemas.Edit) (*plan, error) {
 	if by.Member == "" || (by.Role < schemas.Member && !by.Operator) {
 		return nil, &schemas.Error{
 			Code: schemas.CodeDenied, Text: "guests of this thread can look, not change",
@@ -72,7 +73,7 @@ func (s *Store) plan(snap *snapshot, by schemas.Caller, e schemas.Edit) (*plan, 
 			Hint: "the file must be fixed first; a manager of the thread can replace it",
 		}
 	}
-	p := &plan{snap: snap, by: by, edit: e}
+	p := &plan{snap: snap, by: by, asker: asker, edit: e}
 	p.out = schemas.Proposal{Thread: snap.cfg.Thread, Base: snap.cfg.Base, By: by, Edit: e, Notes: slices.Clone(e.Notes)}
 	for _, entry := range snap.cfg.Entries {
 		srv := canonical(entry.Server)

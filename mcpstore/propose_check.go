@@ -102,10 +102,25 @@ func (p *plan) allowed(x *transition, kind schemas.ChangeKind) error {
 		}
 		return denied(x.name(), x.owner, x.ownerIs)
 	}
-	if p.mine(x.entry) {
-		return nil
+	if !p.mine(x.entry) {
+		return denied(x.name(), x.entry.Owner, x.entry.OwnerName)
 	}
-	return denied(x.name(), x.entry.Owner, x.entry.OwnerName)
+	if p.takesValues(x) {
+		who := atOwner(x.entry.OwnerName)
+		return &schemas.Error{
+			Code: schemas.CodeDenied, Text: fmt.Sprintf("%s runs with the values of %s, so only %s can change what gets them", x.name(), who, who),
+			Hint: "ask " + who + ", or /mcp disable or /mcp remove it",
+		}
+	}
+	return nil
+}
+
+// takesValues reports whether a manager would have another member's sealed values given to a definition that this member never
+// saw. The operator may: the vault's key is theirs anyway.
+func (p *plan) takesValues(x *transition) bool {
+	owner, a := x.entry.Owner, x.entry.Approval
+	return x.approved && owner != "" && owner != p.by.Member && owner != p.asker.Member && !p.by.Operator &&
+		len(x.after.Inputs()) > 0 && (a == nil || a.Fingerprint != x.after.Fingerprint())
 }
 
 func denied(server string, owner schemas.MemberID, name string) *schemas.Error {
@@ -115,14 +130,18 @@ func denied(server string, owner schemas.MemberID, name string) *schemas.Error {
 			Hint: "a manager of the thread can approve, change or remove it",
 		}
 	}
-	who := "its owner"
-	if name != "" {
-		who = "@" + strings.TrimPrefix(name, "@")
-	}
+	who := atOwner(name)
 	return &schemas.Error{
 		Code: schemas.CodeDenied, Text: fmt.Sprintf("only %s or a manager of the thread can change %s", who, server),
 		Hint: "ask " + who + ", or add your own under another name",
 	}
+}
+
+func atOwner(name string) string {
+	if name == "" {
+		return "its owner"
+	}
+	return "@" + strings.TrimPrefix(name, "@")
 }
 
 // checkNames refuses a new server whose name would be taken for another's.

@@ -205,7 +205,10 @@ func (s *Store) thread(id schemas.ThreadID) *thread {
 func failure(text string, err error) *schemas.Error {
 	e := &schemas.Error{Code: schemas.CodeFailed, Text: text, Err: err, Hint: "the operator finds the reason in the log"}
 	irregular, isIrregular := errors.AsType[*durable.IrregularError](err)
+	_, isCase := errors.AsType[*durable.CaseError](err)
 	switch {
+	case isCase:
+		e.Text, e.Hint = "another thread here has this id in another spelling of upper and lower case, which this machine does not tell apart", "use an id that differs in more"
 	case isDiskFull(err):
 		e.Text, e.Hint = text+": the disk is full", "free some space and try again"
 	case isReadOnly(err), errors.Is(err, fs.ErrPermission):

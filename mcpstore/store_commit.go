@@ -31,7 +31,7 @@ func (s *Store) Commit(ctx context.Context, by schemas.Caller, p schemas.Proposa
 		if snap.cfg.Base != p.Base {
 			return conflict()
 		}
-		plan, err := s.plan(snap, by, p.Edit)
+		plan, err := s.plan(snap, by, p.By, p.Edit)
 		if err != nil {
 			return err
 		}
@@ -72,6 +72,9 @@ func (p *plan) removed() (names []string) {
 
 // write does the disk's part of a commit, under the lock.
 func (s *Store) write(dir *durable.Dir, p *plan, requester schemas.Caller) (schemas.Revision, error) {
+	if err := s.forgetGrants(dir, p); err != nil {
+		return schemas.Revision{}, err
+	}
 	now := s.opt.Now().UTC()
 	during, after := p.records(requester, now)
 	rewritten := [2]bool{p.rewrites(0), p.rewrites(1)}

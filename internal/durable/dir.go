@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Dir is a folder whose files are read and written without ever leaving it.
@@ -57,7 +58,8 @@ func (d *Dir) Path() string { return d.path }
 
 // Sub opens the folder called name inside d and creates it when it is missing.
 // A folder that others may enter is closed to them (0700). A symbolic link or
-// a file of that name is an [*IrregularError].
+// a file of that name is an [*IrregularError], a folder whose name differs in
+// upper and lower case only a [*CaseError].
 //
 // The Dir follows the folder itself: when someone deletes the folder, writes
 // fail with [fs.ErrNotExist] until Sub is called again.
@@ -72,6 +74,10 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 		}
 	case !errors.Is(err, fs.ErrExist):
 		return nil, fmt.Errorf("durable: %w", err)
+	default:
+		if err := d.checkCase(name); err != nil {
+			return nil, err
+		}
 	}
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -95,6 +101,43 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 		}
 	}
 	return sub, nil
+}
+
+// checkCase refuses a folder that was made under another spelling, where the
+// file system takes both for the same (Windows, macOS): two owners would share it.
+func (d *Dir) checkCase(name string) error {
+	other := swapCase(name)
+	if other == name {
+		return nil
+	}
+	a, errA := d.root.Lstat(name)
+	b, errB := d.root.Lstat(other)
+	if errA != nil || errB != nil || !os.SameFile(a, b) {
+		return nil // two folders, or one: the file system tells case apart
+	}
+	entries, err := d.entries()
+	if err != nil {
+		return err
+	}
+	return spelling(entries, name)
+}
+
+func spelling(entries []fs.DirEntry, name string) error {
+	for _, e := range entries {
+		if e.Name() == name {
+			return nil
+		}
+	}
+	return &CaseError{Name: name}
+}
+
+func swapCase(name string) string {
+	return strings.Map(func(r rune) rune {
+		if lower := unicode.ToLower(r); lower != r {
+			return lower
+		}
+		return unicode.ToUpper(r)
+	}, name)
 }
 
 // Has reports whether something called name exists, of whatever kind. A name

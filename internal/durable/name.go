@@ -53,6 +53,14 @@ func (e *IrregularError) Error() string {
 	return fmt.Sprintf("%q is %s, not a regular file", e.Name, kind)
 }
 
+// CaseError refuses a folder whose name is there in another spelling, on a file
+// system that does not tell upper from lower case.
+type CaseError struct{ Name string }
+
+func (e *CaseError) Error() string {
+	return fmt.Sprintf("%q is here in another spelling of upper and lower case", e.Name)
+}
+
 // TooLargeError refuses a file with more than Limit bytes.
 type TooLargeError struct {
 	Name  string

@@ -1,0 +1,101 @@
+package mcpstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"bobbin/mcpstore"
+	"bobbin/schemas"
+)
+
+// TestPropose_ManagerTakesNoValues: a manager rules over a member's server, but cannot have the member's sealed values given to a
+// program that the member never saw.
+func TestPropose_ManagerTakesNoValues(t *testing.T) {
+	r := open(t, mcpstore.Options{})
+	secret := func(args ...string) schemas.Draft {
+		d := draft("s", "echo", args...)
+		d.Server.Env = map[string]string{"TOKEN": "${input:TOKEN}"}
+		return d
+	}
+	r.commit(alice, put(secret("a")))
+	if e := r.refused(chief, put(secret("a", "steal")), schemas.CodeDenied); !strings.Contains(e.Text, "runs with the values of") || e.Hint == "" {
+		t.Error(e)
+	}
+	moved := draft("s", "echo", "${input:TOKEN}")
+	r.refused(chief, put(moved), schemas.CodeDenied)
+
+	// What takes no value, or none that is new, stays a manager's right.
+	timeout := secret("a")
+	timeout.Server.Timeout = 5000
+	r.commit(chief, put(timeout))
+	r.commit(chief, schemas.Edit{Disable: []string{"s"}})
+	r.commit(chief, schemas.Edit{Enable: []string{"s"}})
+	r.propose(chief, put(draft("s", "echo", "harmless")))
+	r.propose(chief, schemas.Edit{Remove: []string{"s"}})
+
+	// A hand edit is a change like any other; putting back what the owner approved is not.
+	r.hand("mcp.json", `{"mcpServers": {"s": {"command": "curl", "args": ["evil"], "env": {"TOKEN": "${input:TOKEN}"}}}}`)
+	r.refused(chief, schemas.Edit{Approve: []string{"s"}}, schemas.CodeDenied)
+	r.propose(chief, schemas.Edit{PutBack: []string{"s"}})
+	r.propose(alice, schemas.Edit{Approve: []string{"s"}})
+	operator := chief
+	operator.Operator = true
+	r.propose(operator, schemas.Edit{Approve: []string{"s"}})
+	r.commit(alice, schemas.Edit{PutBack: []string{"s"}})
+
+	// What the owner asked for a manager may confirm, not the other way round.
+	asked := r.propose(alice, put(secret("b")))
+	forged := asked
+	forged.By = chief
+	if _, err := r.Commit(t.Context(), chief, forged); schemas.CodeOf(err) != schemas.CodeDenied {
+		t.Error(err)
+	}
+	if _, err := r.Commit(t.Context(), chief, asked); err != nil {
+		t.Error(err)
+	}
+	r.commit(alice, put(secret("c")))
+	r.refused(chief, schemas.Edit{Undo: r.latest()}, schemas.CodeDenied)
+	if e := r.entry("s"); e.Owner != "u1" || running(t, e) != "echo c" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func (r *room) latest() string {
+	r.t.Helper()
+	revs, err := r.History(r.t.Context(), tid)
+	if err != nil || len(revs) == 0 {
+		r.t.Fatal(err)
+	}
+	return revs[0].ID
+}
+
+// TestCommit_GrantsEndWithTheirServer: "always" was said to a program, not to a name.
+func TestCommit_GrantsEndWithTheirServer(t *testing.T) {
+	for how, remove := range map[string]func(*room){
+		"in chat": func(r *room) { r.commit(alice, schemas.Edit{Remove: []string{"s"}}) },
+		"by hand": func(r *room) { r.hand("mcp.json", `{"mcpServers": {}}`) },
+	} {
+		r := open(t, mcpstore.Options{})
+		r.commit(alice, put(draft("s", "echo"), draft("other", "echo")))
+		if err := r.Rule(t.Context(), tid, func(p *schemas.Policy) error {
+			p.Thread.Deny = []string{"s.x"}
+			p.Grants = []schemas.Grant{{Tool: "s.put", Pin: "p", Member: "u2"}, {Tool: "other.put", Pin: "p", Member: "u2"}}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.commit(alice, put(draft("s", "echo", "changed"))) // the same server
+		if got := r.load().Policy.Grants; len(got) != 2 {
+			t.Errorf("%s: a change ended grants: %+v", how, got)
+		}
+		remove(r)
+		r.commit(bob, put(draft("s", "evil")))
+		p := openAt(t, r.path, mcpstore.Options{}).load().Policy
+		if len(p.Grants) != 1 || p.Grants[0].Tool != "other.put" {
+			t.Errorf("%s: %+v", how, p.Grants)
+		}
+		if len(p.Thread.Deny) != 1 {
+			t.Errorf("%s: a denial went as well", how)
+		}
+	}
+}
