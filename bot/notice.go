@@ -309,3 +309,25 @@ func (b *Bot) judge(ctx context.Context, t turn, waiting []schemas.Change, appro
 	}
 	return b.confirm(ctx, t, edit, p)
 }
+
+// approvedDiff shows what a yes to files that stand there already is about: what was approved before against what they say now.
+func (b *Bot) approvedDiff(ctx context.Context, p schemas.Proposal) (string, error) {
+	if !slices.ContainsFunc(p.Changes, func(c schemas.Change) bool { return c.Kind == schemas.Approved }) {
+		return "", nil
+	}
+	cfg, err := b.opt.Config.Load(ctx, p.Thread)
+	if err != nil {
+		return "", err
+	}
+	var was, is strings.Builder
+	for _, c := range p.Changes {
+		if c.Kind != schemas.Approved || c.After == nil {
+			continue
+		}
+		if e, ok := cfg.Find(c.Server); ok && e.Approval != nil {
+			was.WriteString(c.Server + ": " + indented(e.Approval.Definition))
+		}
+		is.WriteString(c.Server + ": " + indented(*c.After))
+	}
+	return noHeader(udiff.Unified("a", "b", was.String(), is.String())), nil
+}

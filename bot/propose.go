@@ -43,6 +43,11 @@ func (b *Bot) propose(ctx context.Context, t turn, edit schemas.Edit) (Reply, er
 	if p.Needs, err = b.unknownNeeds(ctx, p); err != nil {
 		return Reply{}, err
 	}
+	if p.Diff == "" {
+		if p.Diff, err = b.approvedDiff(ctx, p); err != nil {
+			return Reply{}, err
+		}
+	}
 	return b.proposal(t.caller, edit, p), nil
 }
 

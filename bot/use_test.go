@@ -161,7 +161,10 @@ func TestEditRemoveEnable(t *testing.T) {
 	want(t, w.say(alice(), "/mcp enable github"), "github is ready")
 	want(t, w.say(alice(), "/mcp enable github"), "github is on already")
 	w.cfg.Entries[0].Approval = nil
-	want(t, w.say(alice(), "/mcp enable github"), "runs: npx -y gh@2", "1) Confirm")
+	want(t, w.say(alice(), "/mcp enable github"), "runs: npx -y gh@2", `+    "gh@2"`, "1) Confirm")
+	was := schemas.Server{Name: "github", Command: "npx", Args: []string{"-y", "gh@1"}}
+	w.cfg.Entries[0].Approval = &schemas.Approval{Fingerprint: was.Fingerprint(), Definition: was}
+	want(t, w.say(alice(), "/mcp enable github"), `-    "gh@1"`, `+    "gh@2"`)
 	card = w.say(alice(), "/mcp rm github")
 	want(t, card, "1 removed: github", "its values in the vault are deleted")
 	want(t, w.press(alice(), card, "Confirm"), "github is removed")
