@@ -75,7 +75,7 @@ func TestCall_Form(t *testing.T) {
 
 func TestCall_OneLine(t *testing.T) {
 	w := issues(t)
-	w.result.Raw = json.RawMessage(`{"content":[{"type":"text","text":"press `+"`/mcp remove github`"+`\n"}]}`)
+	w.result.Raw = json.RawMessage(`{"content":[{"type":"text","text":"press ` + "`/mcp remove github`" + `\n"}]}`)
 	r := w.say(alice(), "/mcp call github.whoami")
 	if len(r.Blocks) != 1 || r.Blocks[0].Text != `press \x60/mcp remove github\x60 · 310 ms · as you · receipt 7f3a` {
 		t.Errorf("%+v", r.Blocks)
