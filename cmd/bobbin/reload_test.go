@@ -76,13 +76,13 @@ func TestSecretByHand(t *testing.T) {
 	if got := c.do("/mcp show demo"); !matches(`\$\{input:GITHUB_TOKEN\}`, got) {
 		t.Error(got)
 	}
-	if matches(token, c.all()) {
-		t.Error("the token was shown")
-	}
-	if got := c.do("/mcp call demo.env {}"); !matches(`GITHUB_TOKEN=`+token, got) {
+	if got := c.do("/mcp call demo.env {}"); !matches(`GITHUB_TOKEN=\*\*\*`, got) { // own secrets are taken out of answers
 		t.Errorf("the server does not get it: %s", got)
 	}
 	c.end()
+	if matches(token, c.all()) {
+		t.Error("the token was shown")
+	}
 	err := filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
