@@ -2,7 +2,6 @@ package mcpstore
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +11,7 @@ import (
 type flaw struct {
 	at         int
 	text, hint string
+	said       string // what is told instead of "mended"
 }
 
 // mended is what a scan of JSON text found. It never recurses, so that its depth is known before a parser that does.
@@ -20,6 +20,7 @@ type mended struct {
 	done  []flaw // what the edits mend, in order
 	loose []flaw // comments and trailing commas: fine in an upload, not in a stored file
 	stuck *flaw  // the first thing that cannot be mended without guessing
+	end   int    // where the scan ended
 }
 
 // mender walks over JSON tokens with the stack of what is open.
@@ -32,6 +33,9 @@ type mender struct {
 	comma int  // offset of the comma just passed, -1 otherwise
 	keyAt int  // offset of the last key
 	bare  bool // the outermost object has no braces of its own
+	first bool // stop after the first value; more text may follow
+	start int  // offset of the outermost value
+	many  bool // several values stand one after the other
 }
 
 type opened struct {
@@ -50,26 +54,40 @@ const (
 )
 
 // mend scans text as JSON and tells how to make it JSON with comments.
-func mend(text []byte) mended {
-	m := &mender{src: text, comma: -1}
+func mend(text []byte) mended { return (&mender{src: text, comma: -1}).run() }
+
+// mendFirst is mend for the first value of a text.
+func mendFirst(text []byte) mended { return (&mender{src: text, comma: -1, first: true}).run() }
+
+func (m *mender) run() mended {
 	m.skip()
+	m.start = m.i
 	if m.fragment() {
 		m.bare, m.want = true, wantKey
 		m.open = append(m.open, opened{'{', m.i})
 		m.edits = append(m.edits, edit{m.i, 0, "{"})
 		m.loose = append(m.loose, flaw{at: m.i, text: `the outer "{" is missing`})
 	}
-	for m.stuck == nil {
-		m.skip()
-		if m.stuck != nil || m.i >= len(m.src) {
-			break
-		}
+	for m.stuck == nil && !m.ended() {
 		m.step()
 	}
 	if m.stuck == nil {
 		m.finish()
 	}
 	return m.mended
+}
+
+// ended passes white space and reports whether there is nothing more to read.
+func (m *mender) ended() bool {
+	m.end = m.i
+	if m.first && m.want == wantEnd {
+		return true
+	}
+	m.skip()
+	if m.stuck != nil || m.i >= len(m.src) {
+		return true
+	}
+	return m.first && m.bare && len(m.open) == 1 && m.want == wantComma && m.src[m.i] != ','
 }
 
 // apply gives the mended text.
@@ -90,7 +108,7 @@ func (m *mender) fix(at, del int, ins, text string) {
 
 func (m *mender) fail(at int, hint, format string, a ...any) {
 	if m.stuck == nil {
-		m.stuck = &flaw{at, fmt.Sprintf(format, a...), hint}
+		m.stuck = &flaw{at: at, text: fmt.Sprintf(format, a...), hint: hint}
 	}
 }
 
@@ -170,6 +188,10 @@ func (m *mender) step() {
 	case wantComma:
 		m.stepComma(c)
 	case wantEnd:
+		if c == '{' && m.src[m.start] == '{' && !m.bare {
+			m.another()
+			return
+		}
 		if rest := strings.Trim(string(m.src[m.i:]), " \t\r\n}],;"); rest == "" && len(m.src)-m.i < 64 {
 			m.fix(m.i, len(m.src)-m.i, "", fmt.Sprintf("there is a %q too many at the end", c))
 			m.i = len(m.src)
@@ -177,6 +199,17 @@ func (m *mender) step() {
 		}
 		m.fail(m.i, "one file holds one object", "there is more text after the end")
 	}
+}
+
+// another begins one more object, so that all of them are a list.
+func (m *mender) another() {
+	if !m.many {
+		m.many = true
+		m.edits = append([]edit{{m.start, 0, "["}}, m.edits...)
+	}
+	m.edits = append(m.edits, edit{m.i, 0, ","})
+	m.done = append(m.done, flaw{at: m.i, text: "there is more text after the end", hint: "one file holds one object", said: "several objects stand one after the other; all are read"})
+	m.want = wantValue
 }
 
 func (m *mender) top() byte {
@@ -192,6 +225,7 @@ func (m *mender) stepKey(c byte) {
 		m.close(c)
 	case c == ']':
 		m.mismatch(c)
+	case m.elision():
 	case c == ',':
 		m.fix(m.i, 1, " ", "there is a comma too many")
 		m.i++
@@ -227,6 +261,8 @@ func (m *mender) stepValue(c byte) {
 	case c == ']' && m.top() == '[':
 		m.close(c)
 		return
+	case m.top() == '[' && m.elision():
+		return
 	case c == ',' && m.top() == '[':
 		m.fix(m.i, 1, " ", "there is a comma too many")
 		m.i++
@@ -249,6 +285,17 @@ func (m *mender) value() {
 	}
 }
 
+// elision passes a "..." that stands for something left out.
+func (m *mender) elision() bool {
+	n := len(elided.Find(m.src[m.i:]))
+	if n > 0 {
+		m.fix(m.i, n, "", `"..." stands for something that was left out`)
+		m.done[len(m.done)-1].said = `"..." stands for something that is missing here`
+		m.i += n
+	}
+	return n > 0
+}
+
 func (m *mender) stepComma(c byte) {
 	switch {
 	case c == ',':
@@ -261,6 +308,7 @@ func (m *mender) stepComma(c byte) {
 		m.close(c)
 	case c == '}' || c == ']':
 		m.mismatch(c)
+	case m.elision():
 	case m.top() == '{' && m.keyAhead(), m.top() == '[' && (c == '"' || c == '{'):
 		m.fix(m.i, 0, ",", "a comma is missing")
 		m.comma, m.want = -1, wantValue
@@ -318,6 +366,9 @@ func (m *mender) finish() {
 		if m.want != wantEnd {
 			m.fail(len(m.src), "", "the text is empty")
 		}
+		if m.many {
+			m.edits = append(m.edits, edit{len(m.src), 0, "]"})
+		}
 		return
 	}
 	missing := ""
@@ -343,109 +394,4 @@ func (m *mender) finish() {
 	default:
 		m.fix(len(m.src), 0, missing, fmt.Sprintf("the final %q is missing", missing))
 	}
-}
-
-// text reads a quoted text, mending foreign quotes and backslashes.
-func (m *mender) text() (string, bool) {
-	r, size := utf8.DecodeRune(m.src[m.i:])
-	end, ok := map[rune]string{'"': `"`, '\'': `'`, '`': "`", '“': "”“\"", '”': "”\"", '„': "“”", '‘': "’‘'", '’': "’'", '«': "»"}[r]
-	if !ok {
-		return "", false
-	}
-	start, i := m.i, m.i+size
-	for i < len(m.src) {
-		c, n := utf8.DecodeRune(m.src[i:])
-		switch {
-		case c == '\\' && i+1 < len(m.src):
-			i += 2
-			continue
-		case strings.ContainsRune(end, c):
-			m.i = i + n
-			return m.quoted(start, size, i, n)
-		case c == '\n':
-			m.fail(start, "", "this text has no closing quote")
-			return "", true
-		}
-		i += n
-	}
-	m.fail(start, "", "this text has no closing quote")
-	m.i = len(m.src)
-	return "", true
-}
-
-// quoted checks the text between two quotes.
-func (m *mender) quoted(start, size, end, n int) (string, bool) {
-	body := string(m.src[start+size : end])
-	var s string
-	if size == 1 && m.src[start] == '"' && m.src[end] == '"' {
-		if simple(body) || json.Unmarshal(m.src[start:end+1], &s) == nil {
-			if s == "" {
-				s = body
-			}
-			return s, true
-		}
-		if strings.ContainsRune(body, '\t') {
-			m.fix(start+1, len(body), strings.ReplaceAll(body, "\t", `\t`), "a tab stands inside a text")
-			return body, true
-		}
-		if !strings.Contains(body, `\\`) {
-			m.fix(start+1, len(body), strings.ReplaceAll(strings.ReplaceAll(body, `\`, `\\`), `\\"`, `\"`), `a backslash must be written as \\`)
-			return body, true
-		}
-		m.fail(start, `write \\ for a backslash`, "this text has an escape that JSON does not know")
-		return "", true
-	}
-	b, _ := json.Marshal(strings.ReplaceAll(body, `\'`, `'`))
-	m.fix(start, end+n-start, string(b), `the quotes are not "`)
-	return body, true
-}
-
-// simple reports whether a text needs no unescaping.
-func simple(s string) bool {
-	for i := range len(s) {
-		if s[i] == '\\' || s[i] < ' ' {
-			return false
-		}
-	}
-	return true
-}
-
-// word reads a bare name in the place of a key.
-func (m *mender) word() (string, bool) {
-	n := wordLen(m.src[m.i:])
-	rest := strings.TrimLeft(string(m.src[m.i+n:min(len(m.src), m.i+n+8)]), " \t")
-	if n == 0 || !strings.HasPrefix(rest, ":") {
-		return "", false
-	}
-	w := string(m.src[m.i : m.i+n])
-	m.fix(m.i, n, `"`+w+`"`, "a name has no quotes")
-	m.i += n
-	return w, true
-}
-
-func wordLen(b []byte) int {
-	n := 0
-	for n < len(b) && (b[n] == '_' || b[n] == '$' || b[n] == '-' || b[n] == '.' || b[n] == '+' || b[n]|32 >= 'a' && b[n]|32 <= 'z' || b[n] >= '0' && b[n] <= '9') {
-		n++
-	}
-	return n
-}
-
-// literal reads a number, switch or null.
-func (m *mender) literal() {
-	n := wordLen(m.src[m.i:])
-	switch w := string(m.src[m.i : m.i+n]); {
-	case n == 0:
-		m.fail(m.i, "", "a value is expected here")
-	case w == "True" || w == "False":
-		m.fix(m.i, n, strings.ToLower(w), "a switch is written true or false")
-	case w == "None" || w == "undefined":
-		m.fix(m.i, n, "null", "nothing is written null")
-	case strings.EqualFold(w, "NaN") || strings.Contains(w, "Infinity"):
-		m.fail(m.i, "", "%s is not a number that JSON knows", w)
-	case !json.Valid([]byte(w)):
-		m.fail(m.i, `write it as "text"`, "a text must stand in quotes")
-	}
-	m.i += n
-	m.value()
 }

@@ -22,10 +22,13 @@ type reader struct {
 	defaults []string           // inputs whose declared default is a secret
 	names    map[string]claimed // by lower-case name
 	group    int                // which container is read
+	off      bool               // what is read is switched off by the place where it stands
+	samples  map[string]string  // input ids of sample paths
+	askers   map[string]string  // everyday input ids and the server that first asked for them
 }
 
 func newReader(src *source) *reader {
-	return &reader{src: src, vals: newValues(), ids: map[string]string{}, names: map[string]claimed{}}
+	return &reader{src: src, vals: newValues(), ids: map[string]string{}, names: map[string]claimed{}, samples: map[string]string{}, askers: map[string]string{}}
 }
 
 // wrong adds a mistake at an offset.
@@ -64,19 +67,17 @@ func Import(name string, data []byte, hint string) schemas.Import {
 		problem.File = name
 		return schemas.Import{Problems: schemas.Problems{*problem}}
 	}
-	text, fenced := unfence(text)
-	src := newSource(name, text)
-	root, syntax, problems := parse(src)
-	if root == nil {
-		return schemas.Import{Format: syntax, Notes: notes, Problems: problems}
+	f := find(name, text)
+	if f.root == nil {
+		return schemas.Import{Format: f.syntax, Notes: notes, Problems: f.problems}
 	}
-	r := newReader(src)
+	r := newReader(f.src)
 	r.notes = notes
-	if fenced {
-		r.note(schemas.NoteMapped, "", -1, "the text around the code block was left out")
+	for _, s := range f.said {
+		r.note(schemas.NoteMapped, "", -1, "%s", s)
 	}
-	r.readAll(root, syntax, hint)
-	return r.result(root)
+	r.readAll(f.root, f.syntax, hint)
+	return r.result(f.root)
 }
 
 // result puts everything in order.

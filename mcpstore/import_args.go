@@ -25,6 +25,11 @@ func (r *reader) fillArgs(e *entry, s *schemas.Server) {
 		s.Args = append(s.Args, r.fillArg(in, previous, b.s))
 		previous = b.s
 	}
+	for i, b := range e.args {
+		if strings.TrimSpace(b.s) == "" {
+			e.say(schemas.NoteOther, b.at, "args %d is empty; if it stands for a value, put that in before you confirm", i+1)
+		}
+	}
 	for i := range e.args { // what is remarked on them must not show a secret
 		e.args[i].s = s.Args[i]
 	}
@@ -46,7 +51,7 @@ func (e *entry) passedOn() {
 		known := slices.ContainsFunc(e.env, func(o bit) bool { return o.key == name })
 		if envName.MatchString(name) && !known && !machineVariable(name) {
 			e.env = append(e.env, bit{name, "${" + name + "}", b.at, b.ptr})
-			e.say(schemas.NoteMapped, b.at, "%s came from the author's environment; you are asked for it", name)
+			e.say(schemas.NoteMapped, b.at, "%s came from the environment of the client; you are asked for it", name)
 		}
 	}
 }
@@ -68,7 +73,7 @@ func (r *reader) fillArg(in gap, previous, text string) string {
 	case flagValue.MatchString(text):
 		m := flagValue.FindStringSubmatch(text)
 		head, value = m[1]+"=", m[2]
-		in.id, in.secret = upperSnake(m[1]), secretName(m[1])
+		in.id, in.secret = upperSnake(strings.TrimPrefix(m[1], "--env.")), secretName(m[1])
 		if n := nameValue.FindStringSubmatch(value); n != nil && (m[1] == "-e" || m[1] == "--env") {
 			head, value = head+n[1]+"=", n[2]
 			in.id, in.secret = n[1], secretName(n[1])

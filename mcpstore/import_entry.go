@@ -1,6 +1,7 @@
 package mcpstore
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -112,6 +113,11 @@ func (e *entry) option(m member, p string) {
 	case notObeyedKey:
 		e.notObeyed(m)
 	case forbiddenKey:
+		if m.key == "image" && e.node.get("command") == nil && e.node.get("url") == nil {
+			e.misspelt = true
+			e.bad(m.at, m.key, `write "command": "docker", "args": ["run", "-i", "--rm", "IMAGE"]`, "a container image alone is not started")
+			return
+		}
 		if (m.key == "capabilities" || m.key == "volumes") && !confining(m.value) {
 			e.say(schemas.NoteIgnored, m.at, "%s is ignored", m.key)
 			return
@@ -160,7 +166,15 @@ func (e *entry) unknown(m member) {
 	if strings.HasPrefix(m.value.str(), "http") && (m.key == "link" || m.key == "address" || m.key == "href") {
 		return // findAddress looks at it
 	}
-	if secretName(m.key) {
+	if bearerName(m.key) && e.node.get("command") == nil && m.value.is(textNode) {
+		e.bearer(m)
+		return
+	}
+	if secretName(m.key) && strings.TrimSpace(m.value.text) != "" && e.node.get("command") == nil {
+		e.say(schemas.NoteIgnored, m.at, "%s is not taken over; how to sign in is asked at connect", shownKey(m.key))
+		return
+	}
+	if secretName(m.key) && strings.TrimSpace(m.value.text) != "" {
 		e.say(schemas.NoteIgnored, m.at, "%s is not taken over; give the secret when you are asked", shownKey(m.key))
 		return
 	}
@@ -189,8 +203,9 @@ func (e *entry) texts(m member, p string, limit int, hint string) []bit {
 		return nil
 	}
 	if m.value.kind != listNode {
-		if s := m.value.str(); simpleWord.MatchString(s) && !hasSecret(s) && !secretName(s) {
-			hint = fmt.Sprintf("write %q: [%q]", m.key, s)
+		if list, ok := shellWords(m.value.str()); ok && plainWords(list) {
+			b, _ := json.Marshal(list)
+			hint = fmt.Sprintf("write %q: %s", m.key, strings.ReplaceAll(string(b), `","`, `", "`))
 		}
 		e.wrong(m.value.at, p, e.name, hint, "%q must be a list, not %s", m.key, m.value.kind)
 		return nil
@@ -216,6 +231,39 @@ func (e *entry) texts(m member, p string, limit int, hint string) []bit {
 		out = append(out, bit{"", v.text, v.at, at})
 	}
 	return out
+}
+
+// plainWords reports whether a list may be shown: short, without anything that looks like a secret or names one.
+func plainWords(list []string) bool {
+	return len(strings.Join(list, " ")) <= 80 && !slices.ContainsFunc(list, func(w string) bool {
+		return hasSecret(w) || secretName(w) || strings.ContainsAny(w, "@=") && !strings.HasPrefix(w, "@") || w == "-p" || w == "-u"
+	})
+}
+
+// bearerName reports whether a key beside an address holds a bearer token.
+func bearerName(key string) bool {
+	switch plain(key) {
+	case "authtoken", "bearertoken", "bearer", "accesstoken", "token", "authorizationtoken":
+		return true
+	}
+	return false
+}
+
+// bearer turns a token beside an address into the header that it is sent in.
+func (e *entry) bearer(m member) {
+	s := strings.TrimSpace(m.value.text)
+	if s == "" || slices.ContainsFunc(e.node.get("headers").membersOf(), func(h member) bool { return strings.EqualFold(h.key, "authorization") }) {
+		e.say(schemas.NoteIgnored, m.at, "%s is ignored", shownKey(m.key))
+		return
+	}
+	if !scheme.MatchString(s) {
+		s = "Bearer " + s
+	}
+	b := bit{"Authorization", s, m.at, pointer(e.ptr, m.key)}
+	if e.checkPair(b, m.key, true) {
+		e.headers = append(e.headers, b)
+		e.say(schemas.NoteMapped, m.at, "%s is sent as the header Authorization", shownKey(m.key))
+	}
 }
 
 var (

@@ -10,7 +10,7 @@ import (
 // readEntry reads one server object.
 func (r *reader) readEntry(n *node, rawName string, at int, ptr string) {
 	name, title, ok := r.claim(rawName, at, ptr)
-	e := &entry{reader: r, node: n, at: at, ptr: ptr, name: name, title: title}
+	e := &entry{reader: r, node: n, at: at, ptr: ptr, name: name, title: title, disabled: r.off}
 	if !ok {
 		e.name = shown(rawName)
 	}
@@ -274,7 +274,7 @@ func (r *reader) fillEnv(e *entry, s *schemas.Server) {
 	for _, b := range e.env {
 		v := strings.TrimSpace(b.s)
 		if machineVariable(b.key) && (v == "" || strings.EqualFold(strings.Trim(v, "${}%env:"), b.key) || references.FindString(v) == v && machineVariable(strings.TrimPrefix(strings.Trim(v, "${}%"), "env:"))) {
-			r.note(schemas.NoteMapped, e.name, b.at, "env %s passes on a setting of the author's machine; it is left out", b.key)
+			r.note(schemas.NoteMapped, e.name, b.at, "env %s passes on a setting of one machine; it is left out", b.key)
 			continue
 		}
 		if s.Env == nil {

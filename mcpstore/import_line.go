@@ -1,52 +1,81 @@
 package mcpstore
 
 import (
-	"slices"
+	"bytes"
 	"strings"
 
 	"bobbin/schemas"
 )
 
-// commandLine reports whether a text is one line for a terminal, as the manuals of servers give it.
-func commandLine(text []byte) bool {
-	line := oneLine(text)
-	if line == "" || len(line) > maxArg {
-		return false
+// commandLines gives the lines for a terminal that a text consists of, as the manuals of servers give them: one that starts
+// a server, or several that add one each. It is nil for any other text.
+func commandLines(text []byte) []string {
+	joined := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\\\n", " ")
+	if strings.Count(joined, "\n") > 200 {
+		return nil
 	}
+	var lines []string
+	for line := range strings.SplitSeq(joined, "\n") {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "$ "))
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(line) > maxArg || !addsServer(line) && (!startsServer(line) || len(lines) > 0) {
+			return nil
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) > 1 && !addsServer(lines[0]) {
+		return nil
+	}
+	return lines
+}
+
+// addsServer reports whether a line is "claude mcp add NAME …" or the same of another client.
+func addsServer(line string) bool {
+	f := strings.Fields(line)
+	return len(f) > 3 && f[1] == "mcp" && strings.HasPrefix(f[2], "add")
+}
+
+// startsServer reports whether a line starts a program in the way servers are started.
+func startsServer(line string) bool {
 	f := strings.Fields(line)
 	if len(f) < 2 {
 		return false
 	}
-	if len(f) > 3 && f[1] == "mcp" && strings.HasPrefix(f[2], "add") {
+	switch f[0] {
+	case "npx", "uvx", "bunx", "pnpx", "dnx":
 		return true
+	case "docker", "podman":
+		return f[1] == "run"
+	case "uv", "node", "python", "python3", "deno", "bun", "pipx":
+		return f[1] == "run" || f[1][0] == '-' || scriptFile.MatchString(f[1])
 	}
-	return slices.Contains([]string{"npx", "uvx", "bunx", "pnpx", "dnx"}, f[0]) || f[0] == "docker" && f[1] == "run"
+	return false
 }
 
-// oneLine joins lines that end in a backslash; "" if there are more.
-func oneLine(text []byte) string {
-	line := strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n"))
-	line = strings.ReplaceAll(line, "\\\n", " ")
-	if strings.Contains(line, "\n") {
-		return ""
-	}
-	return strings.TrimSpace(strings.TrimPrefix(line, "$ "))
-}
-
-// parseLine reads claude mcp add NAME …, codex mcp add NAME … or a bare npx … as one server.
+// parseLine reads claude mcp add NAME …, codex mcp add NAME … or a bare npx … as one server, and several lines as a list.
 func parseLine(src *source) (*node, schemas.Problems) {
-	words, ok := lineWords(oneLine(src.text))
-	if !ok {
-		return nil, schemas.Problems{{File: src.name, Line: 1, Col: 1, Text: "this line needs a shell", Hint: "give the command alone, or a config in JSON"}}
+	list := &node{kind: listNode}
+	for _, line := range commandLines(src.text) {
+		words, ok := lineWords(line)
+		at := max(bytes.Index(src.text, []byte(line[:min(len(line), 12)])), 0)
+		if !ok {
+			n, col := src.place(at)
+			return nil, schemas.Problems{{File: src.name, Line: n, Col: col, Text: "this line needs a shell", Hint: "give the command alone, or a config in JSON"}}
+		}
+		l := &lineReader{at: at, root: &node{kind: objectNode, at: at}}
+		if addsServer(line) {
+			l.add(words[2], words[3:])
+		} else {
+			l.run(words)
+		}
+		list.items = append(list.items, l.root)
 	}
-	at := strings.Index(string(src.text), words[0])
-	l := &lineReader{at: max(at, 0), root: &node{kind: objectNode, at: max(at, 0)}}
-	if len(words) > 3 && words[1] == "mcp" {
-		l.add(words[2], words[3:])
-	} else {
-		l.run(words)
+	if len(list.items) == 1 {
+		return list.items[0], nil
 	}
-	return l.root, nil
+	return list, nil
 }
 
 // lineWords splits a line in which a JSON text may stand in quotes.

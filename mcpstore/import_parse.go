@@ -2,6 +2,7 @@ package mcpstore
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 
 	"bobbin/schemas"
@@ -9,6 +10,10 @@ import (
 
 // parse finds out by content whether a text is JSON, TOML or YAML and reads it. Without a node, problems say why.
 func parse(src *source) (root *node, syntax string, problems schemas.Problems) {
+	if variables(src.text) {
+		return nil, "env", schemas.Problems{{File: src.name, Line: 1, Col: 1, Text: "these are variables as in a .env file, not a config of servers",
+			Hint: "add the server first; you are asked for its values", Excerpt: src.excerpt(1)}}
+	}
 	switch syntax = sniff(src); syntax {
 	case "line":
 		root, problems = parseLine(src)
@@ -25,7 +30,7 @@ func parse(src *source) (root *node, syntax string, problems schemas.Problems) {
 // sniff decides by content; the name counts only where the content leaves it open.
 func sniff(src *source) string {
 	lower := strings.ToLower(src.name)
-	if commandLine(src.text) {
+	if len(commandLines(src.text)) > 0 {
 		return "line"
 	}
 	for line := range bytes.Lines(src.text) {
@@ -98,4 +103,22 @@ func parseLoose(src *source) (*node, schemas.Problems) {
 	}
 	src.edits, src.flaws = m.edits, m.done
 	return root, nil
+}
+
+var variableLine = regexp.MustCompile(`^(?:export\s+)?[A-Z_][A-Z0-9_]*=[^\s{\[]`)
+
+// variables reports whether a text is nothing but NAME=value lines.
+func variables(text []byte) bool {
+	some := false
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		if !variableLine.Match(line) {
+			return false
+		}
+		some = true
+	}
+	return some
 }

@@ -11,25 +11,34 @@ import (
 var (
 	windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]|^\\\\`)
 	scriptFile  = regexp.MustCompile(`\.(?:js|mjs|cjs|ts|py|rb|php|sh|bat|ps1|jar|dll|exe|wasm)$`)
+	samplePath  = regexp.MustCompile(`(?i)(?:^|[/\\])path[/\\_-]to(?:[/\\_-]|$)|^/(?:absolute|full|your)[/_-]|^(?:/Users|/home|[A-Z]:[/\\]Users)[/\\](?:user_?name|your[-_]?\w*|my_?user(?:name)?|<[^>]+>|\{[^}]+\}|\[[^\]]+\])(?:[/\\]|$)`)
+	pathRun     = regexp.MustCompile(`(?:\b[A-Za-z]:)?[/\\~][^\s,;:"'=|]*`)
+	pathHole    = regexp.MustCompile(`<[A-Za-z][\w .-]{0,60}>`)
 	wholeDrive  = regexp.MustCompile(`^(?:/|[A-Za-z]:[\\/]*|/mnt/[a-z]/?|/Users/?|/home/?|/Volumes/?|/mnt/?|~/?|/root/?)$`)
 	exactNumber = regexp.MustCompile(`^v?\d+\.\d+[\w.+-]*$`)
 )
 
-// foreignPath says what kind of foreign path a text is, "" for none.
+// isSamplePath reports whether a path only shows what to write there.
+func isSamplePath(s string) bool {
+	return (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~") || windowsPath.MatchString(s)) && !strings.Contains(s, "://") &&
+		(samplePath.MatchString(s) || pathHole.MatchString(s))
+}
+
+// foreignPath says what kind of path of one machine a text is, "" for none.
 func foreignPath(s string) string {
 	switch {
-	case strings.HasPrefix(s, "/path/to"), strings.Contains(s, "/path/to/"), strings.Contains(strings.ToLower(s), "path\\to\\"):
+	case isSamplePath(s):
 		return "a sample path"
 	case windowsPath.MatchString(s):
-		return "a path on a Windows machine"
+		return "a Windows path"
 	case strings.HasPrefix(s, "file://"):
 		return foreignPath(strings.TrimPrefix(s, "file://"))
 	case strings.HasPrefix(s, "/usr/bin/"), strings.HasPrefix(s, "/bin/"), strings.HasPrefix(s, "/dev/null"), strings.HasPrefix(s, "/tmp"), s == "/workspace", strings.HasPrefix(s, "/workspace/"):
 		return ""
 	case strings.HasPrefix(s, "/") && pathLike(s), strings.HasPrefix(s, "~"), strings.HasPrefix(s, "$HOME/"):
-		return "a path on the author's machine"
+		return "a path"
 	case s == ".", s == "..", strings.HasPrefix(s, "./"), strings.HasPrefix(s, "../"), strings.HasPrefix(s, `.\`), strings.HasPrefix(s, `..\`):
-		return "a path in the author's project"
+		return "a relative path"
 	}
 	return ""
 }
@@ -37,7 +46,7 @@ func foreignPath(s string) string {
 // pathNote remarks on a value that is a path.
 func (e *entry) pathNote(s, where string, at int) {
 	if kind := foreignPath(s); kind != "" {
-		e.say(schemas.NotePath, at, "%s is %s: %s", where, kind, shownText(s))
+		e.say(schemas.NotePath, at, "%s is %s: %s; it must exist where the server runs", where, kind, shownText(s))
 	}
 }
 
@@ -52,7 +61,7 @@ func (e *entry) local(command string) {
 	case "curl", "wget", "echo", "printf", "true", "cat", "ls":
 		e.say(schemas.NoteRisk, e.command.at, "%s is no MCP server; it runs once and ends", program(command))
 	case "wsl", "osascript", "open":
-		e.say(schemas.NotePath, e.command.at, "%s exists on the author's kind of machine alone", program(command))
+		e.say(schemas.NotePath, e.command.at, "%s is a program of one kind of machine; it must exist where the server runs", program(command))
 	}
 }
 
@@ -77,7 +86,7 @@ func (e *entry) packageNote(prog string) {
 		case strings.HasPrefix(a, "-"), skip[a], strings.Contains(a, "${"):
 		default:
 			if prog == "uv" || (prog == "npm" || prog == "yarn" || prog == "bun" || prog == "pnpm") && i == 0 || scriptFile.MatchString(a) {
-				return // a script of the author's project
+				return // a script of a project
 			}
 			e.pinNote(e.args[i])
 			return
@@ -139,7 +148,7 @@ func (e *entry) dockerNotes() {
 			}
 		case strings.HasPrefix(a.s, "-"), a.s == "run", a.s == "container":
 		case slices.Contains([]string{"compose", "exec", "mcp", "start", "ai", "scout"}, a.s):
-			e.say(schemas.NotePath, a.at, "docker %s needs what is set up on the author's machine", a.s)
+			e.say(schemas.NotePath, a.at, "docker %s uses what is set up on one machine; it must exist where the server runs", a.s)
 			return
 		default:
 			_, tag, tagged := strings.Cut(a.s[strings.LastIndex(a.s, "/")+1:], ":")
@@ -153,10 +162,11 @@ func (e *entry) dockerNotes() {
 
 func (e *entry) mountNote(m string, at int) {
 	switch {
+	case strings.HasPrefix(m, "${input:"), strings.Contains(m, "src=${input:"), strings.Contains(m, "source=${input:"): // asked for
 	case strings.Contains(m, "docker.sock"), strings.Contains(m, "docker_engine"), strings.Contains(m, "podman.sock"), strings.Contains(m, "containerd.sock"):
 		e.say(schemas.NoteRisk, at, "docker gets the engine's own socket, which is full power over the machine")
 	default:
-		e.say(schemas.NotePath, at, "docker mounts a folder of the author's machine: %s", shownText(m))
+		e.say(schemas.NotePath, at, "docker mounts a path: %s; it must exist where the server runs", shownText(m))
 	}
 }
 
@@ -181,10 +191,10 @@ func (e *entry) pathNotes(s *schemas.Server) {
 		}
 		kind := foreignPath(value)
 		if kind == "" && scriptFile.MatchString(value) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
-			kind = "a file of the author's project"
+			kind = "a relative path"
 		}
 		if kind != "" {
-			e.say(schemas.NotePath, at, "args %d is %s: %s", i+1, kind, shownText(value))
+			e.say(schemas.NotePath, at, "args %d is %s: %s; it must exist where the server runs", i+1, kind, shownText(value))
 		}
 	}
 	if e.cwd.s != "" {

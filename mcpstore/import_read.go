@@ -25,7 +25,7 @@ func (r *reader) readAll(root *node, syntax, hint string) {
 		return
 	}
 	for i, c := range all {
-		r.group = i
+		r.group, r.off = i, c.off
 		if c.near {
 			r.note(schemas.NoteMapped, "", c.at, "the servers stand under %s; it is read as \"mcpServers\"", shownKey(c.key))
 		}
@@ -46,7 +46,9 @@ func (r *reader) repairs() {
 	for _, f := range r.src.flaws {
 		n := count[f.text]
 		text := f.text + "; mended"
-		if n > 1 {
+		if f.said != "" {
+			text = f.said
+		} else if n > 1 {
 			text += fmt.Sprintf(" in %d places", n)
 		}
 		if n > 0 {
@@ -67,7 +69,7 @@ func (r *reader) ignoredTop(root *node, all []container) {
 		mine := slices.ContainsFunc(all, func(c container) bool {
 			return c.node == root || strings.HasPrefix(c.ptr+"/", pointer("", m.key)+"/")
 		})
-		if !mine && m.key != "$schema" && m.key != "inputs" {
+		if !mine && m.key != "inputs" && !aside(m.key) {
 			names = append(names, shownKey(m.key))
 		}
 	}
@@ -77,6 +79,12 @@ func (r *reader) ignoredTop(root *node, all []container) {
 	if len(names) > 0 {
 		r.note(schemas.NoteIgnored, "", -1, "beside the servers the file has %s; it is ignored", strings.Join(names, ", "))
 	}
+}
+
+// aside reports whether a key only says something to people or editors.
+func aside(key string) bool {
+	return strings.HasPrefix(key, "_") || strings.HasPrefix(key, "/") || strings.HasPrefix(key, "$") || strings.HasPrefix(key, "#") ||
+		slices.Contains([]string{"comment", "comments", "description", "name", "title", "version", "schema"}, key)
 }
 
 // formatOf names the kind of file, for people.
@@ -268,7 +276,7 @@ func (r *reader) readContainer(c container, root *node, hint string) {
 			case registryLike(v):
 				r.readRegistry(v, p)
 			case v.is(objectNode):
-				name := firstText(v, "name", "id", "key", "title")
+				name := nameOf(v)
 				if name == "" {
 					name = cmp.Or(guessName(v), guessName(v.get("transport")))
 				}
@@ -284,7 +292,13 @@ func (r *reader) readContainer(c container, root *node, hint string) {
 			switch {
 			case seen[m.key]: // said as a duplicate
 			case m.value.is(objectNode) && (serverLike(m.value) || c.node != root || looksMeant(m.value)):
+				before := r.off
+				if set := strings.TrimLeft(m.key, "_/#"); set != m.key && badName(m.key) == "" {
+					r.off = true
+					r.note(schemas.NoteMapped, "", m.at, "%s is taken for switched off by the mark before its name", shownKey(m.key))
+				}
 				r.readEntry(m.value, m.key, m.at, p)
+				r.off = before
 			case ignored(m.key), m.key == "inputs", c.node == root:
 			case m.value.kind == nullNode:
 				r.note(schemas.NoteIgnored, "", m.at, "%s is null and left out", shownKey(m.key))
@@ -301,6 +315,11 @@ func (r *reader) readContainer(c container, root *node, hint string) {
 // looksMeant reports whether an object of a bare map is a server with a mistake.
 func looksMeant(n *node) bool {
 	return n.get("command") != nil || n.get("args") != nil || misspeltCommand(n)
+}
+
+// nameOf gives the name that an object of a list has for itself.
+func nameOf(n *node) string {
+	return firstText(n, "name", "id", "key", "server_label", "serverLabel", "serverName", "server_name", "title")
 }
 
 func firstText(n *node, keys ...string) string {
@@ -320,7 +339,7 @@ func (r *reader) readSingle(c container, hint string) {
 	case n.get("server").get("mcp_config") != nil:
 		r.readBundle(n, c.ptr)
 	default:
-		name := firstText(n, "name", "id", "serverName", "server_name")
+		name := nameOf(n)
 		if name == "" || hint != "" && schemas.ValidName(hint) {
 			name = hint
 		}
@@ -342,7 +361,7 @@ func guessName(n *node) string {
 	if n == nil {
 		return ""
 	}
-	if u := firstText(n, "url", "serverUrl", "httpUrl"); strings.Contains(u, "://") {
+	if u := firstText(n, "url", "serverUrl", "httpUrl", "server_url", "serverURL", "http_url", "endpoint", "uri"); strings.Contains(u, "://") {
 		host, _, _ := strings.Cut(strings.SplitN(u, "://", 2)[1], "/")
 		parts := strings.Split(strings.Split(host, ":")[0], ".")
 		parts = slices.DeleteFunc(parts, func(s string) bool {

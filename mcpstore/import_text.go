@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -82,62 +81,6 @@ func fromUTF16(data []byte) ([]byte, bool) {
 		units = append(units, order.Uint16(data[i:]))
 	}
 	return []byte(string(utf16.Decode(units))), true
-}
-
-var fence = regexp.MustCompile("(?ms)^[ \t]*(?:```|~~~)[ \t]*[\\w+-]*[ \t]*\r?\n(.*?)^[ \t]*(?:```|~~~)[ \t]*\r?$")
-
-// unfence blanks everything around the code block of a Markdown text, so that places stay right. With several blocks the
-// first that mentions a server is taken.
-func unfence(text []byte) ([]byte, bool) {
-	if !bytes.Contains(text, []byte("```")) && !bytes.Contains(text, []byte("~~~")) {
-		return text, false
-	}
-	if c := bytes.TrimSpace(text)[0]; c == '{' || c == '[' {
-		return text, false
-	}
-	all := fence.FindAllSubmatchIndex(text, -1)
-	pick := -1
-	for i, m := range all {
-		body := text[m[2]:m[3]]
-		if bytes.Contains(body, []byte("command")) || bytes.Contains(body, []byte("rl")) || bytes.Contains(body, []byte("ervers")) {
-			pick = i
-			break
-		}
-	}
-	if pick < 0 && len(all) > 0 {
-		pick = 0
-	}
-	if pick < 0 {
-		return inlineFence(text)
-	}
-	return blankAround(text, all[pick][2], all[pick][3]), true
-}
-
-// inlineFence reads ```{…}``` on one line, or an opening fence without its end.
-func inlineFence(text []byte) ([]byte, bool) {
-	start := bytes.Index(text, []byte("```"))
-	if start < 0 {
-		return text, false
-	}
-	body := start + 3
-	for body < len(text) && (unicode.IsLetter(rune(text[body])) || text[body] == ' ') {
-		body++
-	}
-	end := bytes.Index(text[body:], []byte("```"))
-	if end < 0 {
-		end = len(text) - body
-	}
-	return blankAround(text, body, body+end), true
-}
-
-func blankAround(text []byte, from, to int) []byte {
-	out := bytes.Clone(text)
-	for i, b := range out {
-		if (i < from || i >= to) && b != '\n' {
-			out[i] = ' '
-		}
-	}
-	return out
 }
 
 // visible escapes control, invisible and direction characters.

@@ -83,7 +83,7 @@ func (r *reader) fill(s gap, text string) string {
 		if s.arg || s.url || r.stored {
 			return text
 		}
-		return r.vals.declare(s.id, s.secret)
+		return r.vals.declare(r.ownID(s), s.secret)
 	}
 	if r.stored && ownReference(text) {
 		return r.reference(s, text[len("${input:"):len(text)-1])
@@ -95,8 +95,16 @@ func (r *reader) fill(s gap, text string) string {
 	if r.stored && !s.secret && !strings.ContainsAny(text, "$%{@?") && !mayHoldSecret(text) {
 		return text
 	}
+	if s.arg && !s.shell && upperMarker.MatchString(text) {
+		return r.named(s, strings.Trim(text, "{}"), text)
+	}
 	if !r.stored && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
 		return r.vals.declare(r.sampleID(s, text), s.secret)
+	}
+	if !r.stored && !s.url && s.where != "the command" && !s.shell && !strings.Contains(text, "://") {
+		if out, ok := r.samplePaths(s, text); ok {
+			return out
+		}
 	}
 	if !s.shell && wholeName.MatchString(text) {
 		return r.named(s, strings.Trim(text, "${}% "), text)
@@ -135,6 +143,40 @@ func ownReference(text string) bool {
 	return strings.HasPrefix(text, "${input:") && strings.IndexByte(text, '}') == len(text)-1
 }
 
+// samplePaths asks for the paths of a text that only show what to write there.
+func (r *reader) samplePaths(s gap, text string) (string, bool) {
+	whole := isSamplePath(text) && !strings.ContainsAny(strings.TrimPrefix(text, text[:min(2, len(text))]), ",;=:|")
+	some := false
+	ask := func(p string) string {
+		if !isSamplePath(p) {
+			return p
+		}
+		some = true
+		id := s.id
+		if s.arg && (strings.HasPrefix(id, "VALUE") || !whole && id == strings.ToLower(id)) {
+			id = "PATH"
+		}
+		base := id
+		for n := 2; r.samples[id] != "" && r.samples[id] != p || r.samples[id] == "" && r.vals.input(id) != nil; n++ {
+			id = inputID(fmt.Sprintf("%s_%d", base, n))
+		}
+		r.samples[id] = p
+		ref := r.vals.declare(id, false)
+		if in := r.vals.input(id); in.Description == "" {
+			in.Description = clip("a path, such as "+p, 200)
+		}
+		r.note(schemas.NotePath, s.server, s.at, "%s is only a sample path: %s; you are asked for the real one", s.where, shownText(p))
+		return ref
+	}
+	if whole {
+		return ask(text), true
+	}
+	out := pathRun.ReplaceAllStringFunc(text, ask)
+	return out, some
+}
+
+var upperMarker = regexp.MustCompile(`^\{[A-Z][A-Z0-9_]{2,}\}$`)
+
 var wholeName = regexp.MustCompile(`^(?:\$[A-Za-z_]\w*|\{[A-Za-z_][\w-]*\}|%[A-Za-z_]\w*%)$`)
 
 // publicName reports whether a name says that its long random value identifies something and opens nothing.
@@ -150,13 +192,23 @@ func publicName(name string) bool {
 	return false
 }
 
+// ownID keeps what two servers ask for under one everyday name apart: a token for one must not reach the other.
+func (r *reader) ownID(s gap) string {
+	switch plain(s.id) {
+	case "authorization", "apikey", "xapikey", "key", "token", "accesstoken", "authtoken", "bearertoken", "apitoken", "xapitoken", "secret", "password", "username", "user", "email", "url",
+		"baseurl", "apiurl", "host", "endpoint", "clientid", "clientsecret", "secretkey", "accesskey", "projectid", "cookie", "proxyauthorization", "xauthtoken", "port", "database":
+		if first, ok := r.askers[s.id]; ok && first != s.server {
+			return inputID(upperSnake(s.server) + "_" + upperSnake(s.id))
+		}
+		r.askers[s.id] = s.server
+	}
+	return s.id
+}
+
 // sampleID names the input for a sample text: by its place, else by its own words.
 func (r *reader) sampleID(s gap, text string) string {
-	if !s.arg && !s.url {
-		return s.id
-	}
-	if s.id != "" && !strings.HasPrefix(s.id, "VALUE") {
-		return s.id
+	if !s.arg && !s.url || s.id != "" && !strings.HasPrefix(s.id, "VALUE") {
+		return r.ownID(s)
 	}
 	w := words(text)
 	for len(w) > 1 && slices.Contains([]string{"your", "my", "the", "a", "insert", "replace", "with", "enter", "put", "add"}, w[0]) {
@@ -238,7 +290,7 @@ func (r *reader) named(s gap, name, whole string) string {
 		r.note(schemas.NotePath, s.server, s.at, "%s: %s is the workspace here", s.where, whole)
 		return "."
 	case machineVariable(name):
-		r.note(schemas.NotePath, s.server, s.at, "%s: %s belongs to the author's machine; it is left as it is", s.where, whole)
+		r.note(schemas.NotePath, s.server, s.at, "%s: %s is a variable of one machine, left as it is; it must exist where the server runs", s.where, whole)
 		return whole
 	case name == "":
 		return whole
@@ -259,11 +311,12 @@ func (r *reader) named(s gap, name, whole string) string {
 }
 
 var (
-	embedded  = regexp.MustCompile(`<([A-Za-z_][\w .:-]{1,60})>|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
-	userInfo  = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
-	queryPart = regexp.MustCompile(`(^|[?&;])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
-	jsonPair  = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
-	urlVar    = regexp.MustCompile(`\{([A-Za-z_]\w*)\}`)
+	embedded   = regexp.MustCompile(`<([A-Za-z_][\w .:-]{1,60})>|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
+	userInfo   = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
+	queryPart  = regexp.MustCompile(`(^|[?&;])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
+	jsonPair   = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
+	bracedName = regexp.MustCompile(`(^|[^$%{])\{([A-Z][A-Z0-9_]{2,})\}`)
+	urlVar     = regexp.MustCompile(`\{([A-Za-z_]\w*)\}`)
 )
 
 // parts looks into a text: user info and query of URLs, members of inline JSON, sample words.
@@ -280,6 +333,7 @@ func (r *reader) parts(s gap, text string) string {
 	if r.stored || pathLike(text) || strings.Count(text, " ") > 6 || s.shell {
 		return text
 	}
+	text = replaceGroups(bracedName, text, func(g []string) string { return g[1] + r.named(s, g[2], "{"+g[2]+"}") })
 	return replaceGroups(embedded, text, func(g []string) string {
 		in := s
 		in.id, in.arg = "VALUE", true

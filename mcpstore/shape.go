@@ -14,6 +14,7 @@ type container struct {
 	ptr    string
 	near   bool // the key is misspelt
 	single bool // node itself is the one server
+	off    bool // its key says that these are switched off
 }
 
 // plain folds a key so that mcpServers, mcp_servers and MCP-Servers are one.
@@ -72,7 +73,7 @@ func anyServer(n *node) bool {
 		}
 	case n.is(listNode):
 		for _, i := range n.items {
-			if (serverLike(i) && (i.get("name") != nil || i.get("id") != nil)) || registryLike(i) || registryLike(i.get("server")) {
+			if (serverLike(i) && nameOf(i) != "") || registryLike(i) || registryLike(i.get("server")) {
 				return true
 			}
 		}
@@ -176,6 +177,17 @@ func misspeltCommand(n *node) bool {
 	return false
 }
 
+// offKey reports whether the key of a container says that its servers are not in use.
+func offKey(key string) bool {
+	p := plain(key)
+	for _, w := range []string{"disabled", "inactive", "unused", "archived", "paused", "backup", "optional", "example"} {
+		if strings.Contains(p, w) {
+			return true
+		}
+	}
+	return strings.TrimLeft(key, "_/#") != key
+}
+
 const searchDepth = 6
 
 // search collects containers by the names of their keys.
@@ -200,7 +212,9 @@ func search(n *node, ptr string, depth int, out *[]container) {
 		case sure && len(v.members) == 1 && inner.is(objectNode) && anyServer(inner):
 			search(v, p, depth+1, out)
 		case sure || maybe && (anyServer(v) || nearServers(v)):
-			*out = append(*out, container{key: m.key, node: v, at: m.at, ptr: p, near: near})
+			if off := offKey(m.key); !off || anyServer(v) {
+				*out = append(*out, container{key: m.key, node: v, at: m.at, ptr: p, near: near && !off, off: off})
+			}
 		case maybe && serverLike(v) && m.key != "server":
 			*out = append(*out, container{key: m.key, node: v, at: m.at, ptr: p, single: true})
 		case v.kind == objectNode && depth < searchDepth && !serverLike(v):

@@ -84,7 +84,7 @@ func meaningOf(key string) meaning {
 		return authKey
 	case "oauthScopes", "oauth_scopes", "scopes":
 		return scopesKey
-	case "name", "id", "key":
+	case "name", "id", "key", "server_label", "serverLabel", "server_name", "serverName":
 		return nameKey
 	}
 	if notObeyed(key) {
