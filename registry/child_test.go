@@ -183,6 +183,7 @@ func TestChild_Vices(t *testing.T) {
 		"good":     good,
 		"crash":    {Crash: "Error: Cannot find module 'undici'"},
 		"mute":     {Mute: true},
+		"logs":     with(func(s *script) { s.Mute, s.Garbage = true, 3 }),
 		"some":     with(func(s *script) { s.Garbage = 50 }),
 		"garbage":  with(func(s *script) { s.Garbage = 200 }),
 		"gigabyte": with(func(s *script) { s.Gigabyte = true }),
@@ -208,7 +209,7 @@ func TestChild_Vices(t *testing.T) {
 	t.Logf("all decided after %v", time.Since(began))
 	for name, want := range map[string]string{
 		"good": "", "some": "", "flood": "", "grandson": "", "stubborn": "",
-		"crash": "Cannot find module 'undici'", "mute": "did not answer initialize within 5 s", "garbage": "does not speak MCP", "gigabyte": "message above 4 MiB",
+		"crash": "Cannot find module 'undici'", "mute": "did not answer initialize within 5 s", "logs": "what it printed is not MCP: npm WARN", "garbage": "answered nothing that is MCP, only: npm WARN", "gigabyte": "message above 4 MiB",
 	} {
 		st := h.status(one, name)
 		if want == "" && st.State != schemas.Ready || want != "" && (st.State == schemas.Ready || !strings.Contains(st.Why, want)) {

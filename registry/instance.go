@@ -377,6 +377,7 @@ func (i *instance) diagnose(err error) string {
 	var known *schemas.Error
 	var rpc *session.RPCError
 	var status *session.StatusError
+	var noise *session.Noise
 	silent := errors.Is(err, errSilent)
 	why := ""
 	switch {
@@ -406,16 +407,22 @@ func (i *instance) diagnose(err error) string {
 	c, ok := i.child.(diagnosed)
 	if why == "" && ok {
 		why = c.Diagnose()
-	} else if silent {
-		if line := lastLine(i.stderr()); line != "" {
-			why += ": " + line
+		if why == "stopped by bobbin" || strings.HasPrefix(why, "killed after") { // that came of the failure, it is not the reason
+			why = ""
 		}
 	}
-	if why == "" {
-		why = "closed the connection"
-		if i.def.Remote() {
-			why = "cannot be reached"
-		}
+	printed := errors.As(err, &noise)
+	switch line := lastLine(i.stderr()); {
+	case printed && silent:
+		why += "; what it printed is not MCP: " + noise.First
+	case printed && (why == "" || errors.Is(err, session.ErrGarbage)):
+		why = "answered nothing that is MCP, only: " + noise.First
+	case silent && line != "":
+		why += ": " + line
+	case why == "" && i.def.Remote():
+		why = "cannot be reached"
+	case why == "":
+		why = "closed its output"
 	}
 	return short(i.mask(schemas.Clean(why, true)), whyLimit)
 }

@@ -30,6 +30,12 @@ var (
 	ErrRedirect = errors.New("redirect to another address refused")
 )
 
+// Noise stands in the chain of an error of a server that printed lines which are not MCP, and gives the first of them: at
+// most 200 printable bytes, untrusted. Such a line often says what the program really is.
+type Noise struct{ First string }
+
+func (n *Noise) Error() string { return "its first line that is not MCP: " + n.First }
+
 // RPCError is a JSON-RPC error answer: the server saw the request and refused
 // or failed it (JSON-RPC 2.0, section 5.1). Message and Data come from the
 // server and are untrusted; Message is cut at 4 KiB, Data above 64 KiB dropped.

@@ -29,8 +29,8 @@ type pipe struct {
 	unsent  []*outgoing // oldest first
 	size    int         // bytes in unsent
 
-	garbage int // the read loop's
-	sample  string
+	garbage int    // the read loop's
+	sample  string // under mux.mu
 }
 
 type outgoing struct {
@@ -191,22 +191,31 @@ func (p *pipe) message(line []byte) error {
 // noise counts a line that is not MCP, such as a log line on stdout.
 func (p *pipe) noise(line []byte) error {
 	if p.garbage++; p.garbage == 1 {
+		p.mu.Lock()
 		p.sample = excerpt(line)
+		p.mu.Unlock()
 	}
 	if p.garbage > maxGarbage {
-		return fmt.Errorf("%w: more than %d lines on stdout are not JSON-RPC, the first: %s", ErrGarbage, maxGarbage, p.sample)
+		return p.noisy(fmt.Errorf("%w: more than %d lines on stdout are not JSON-RPC", ErrGarbage, maxGarbage))
 	}
 	return nil
+}
+
+// noisy adds the first line that was not MCP to an error.
+func (p *pipe) noisy(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sample == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, &Noise{First: p.sample})
 }
 
 // end fails the calls, tells the session and only then closes the child,
 // whose Close may take its time.
 func (p *pipe) end(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
-		err = fmt.Errorf("server closed its output: %w", err)
-		if p.sample != "" {
-			err = fmt.Errorf("%w, after the line: %s", err, p.sample)
-		}
+		err = p.noisy(fmt.Errorf("server closed its output: %w", err))
 	}
 	if p.fail(err) {
 		p.s.lost(err)

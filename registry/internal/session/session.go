@@ -126,6 +126,9 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	defer cancel()
 	if err := s.connect(ctx); err != nil {
 		_ = s.Close(ctx)
+		if p, ok := s.link.(*pipe); ok {
+			err = p.noisy(err)
+		}
 		return nil, err
 	}
 	s.listen()
