@@ -155,7 +155,7 @@ func (d *drawing) facts(b *strings.Builder, facts []bot.Fact) {
 		value := d.code(d.wrap(strings.ReplaceAll(clean(f.Value), "\n", "\n"+indent), indent))
 		fmt.Fprintf(b, "  %s%s  %s", d.dim(clean(f.Label)), strings.Repeat(" ", w-width(f.Label)), value)
 		if f.Note != "" {
-			b.WriteString("   " + d.dim(clean(f.Note)))
+			b.WriteString("   " + d.dim(strings.ReplaceAll(clean(f.Note), "`", "")))
 		}
 		b.WriteByte('\n')
 	}
@@ -205,12 +205,13 @@ func (d *drawing) problems(b *strings.Builder, ps []schemas.Problem) {
 
 func (d *drawing) table(b *strings.Builder, t bot.Table) {
 	var widths []int
+	plain := func(s string) string { return strings.ReplaceAll(clean(s), "`", "") }
 	measure := func(cells []string) {
 		for i, c := range cells {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], width(clean(c)))
+			widths[i] = max(widths[i], width(plain(c)))
 		}
 	}
 	measure(t.Columns)
@@ -220,7 +221,7 @@ func (d *drawing) table(b *strings.Builder, t bot.Table) {
 	row := func(cells []string, paint func(string) string) {
 		var line strings.Builder
 		for i, c := range cells {
-			c = clean(c)
+			c = plain(c)
 			if room := d.width - width(line.String()) - 2; i == len(cells)-1 && d.width > 0 && width(c) > room {
 				c = string([]rune(c)[:max(room-1, 8)]) + "…"
 			}

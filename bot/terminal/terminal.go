@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,8 +153,11 @@ func (d *Door) turn(ctx context.Context, line string) {
 			after = nil
 		}
 		d.show(reply)
-		if reply.Form == nil {
+		if reply.Form == nil || reply.Bad && d.opt.Echo { // on a pipe, what follows a refused form is not its answer
 			return
+		}
+		if reply.Bad && req.Action != nil {
+			reply.Form.Fields = filled(reply.Form.Fields, req.Action.Values)
 		}
 		values, err := d.fill(*reply.Form)
 		if err != nil {
@@ -162,6 +166,17 @@ func (d *Door) turn(ctx context.Context, line string) {
 		}
 		req = bot.Request{Action: &bot.Action{ID: reply.ID, Values: values}}
 	}
+}
+
+// filled gives the fields with what was typed before, except secrets.
+func filled(fields []bot.Field, values map[string]string) []bot.Field {
+	fields = slices.Clone(fields)
+	for i, f := range fields {
+		if v := values[f.Name]; v != "" && f.Kind != "secret" {
+			fields[i].Default = v
+		}
+	}
+	return fields
 }
 
 // request reads a line as an answer to the open choices, a command with a file, or plain text.

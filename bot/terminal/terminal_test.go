@@ -114,6 +114,29 @@ func TestForm_CancelSendsNothing(t *testing.T) {
 	}
 }
 
+func TestForm_RefusedComesBackFilled(t *testing.T) {
+	form := &bot.Form{Fields: []bot.Field{{Name: "a", Label: "a"}, {Name: "key", Label: "key", Kind: "secret"}}}
+	answer := func(r bot.Request) bot.Reply {
+		if r.Action != nil && r.Action.Values["key"] == "good" {
+			return bot.Reply{Blocks: []bot.Block{{Text: "done"}}}
+		}
+		return bot.Reply{Bad: r.Action != nil, ID: "f", Form: form}
+	}
+	s := &script{answer: answer}
+	out := talk(t, s, terminal.Options{}, "/mcp add", "first", "hunter2", "", "good")
+	if got := s.asked[2].Action.Values; got["a"] != "first" || got["key"] != "good" {
+		t.Errorf("the second answer is %v", got)
+	}
+	if !strings.Contains(out, "now first") || strings.Contains(out, "now hunter2") {
+		t.Errorf("asked again as\n%s", out)
+	}
+	s = &script{answer: answer}
+	talk(t, s, terminal.Options{Echo: true}, "/mcp add", "first", "bad", "/mcp list")
+	if len(s.asked) != 3 || s.asked[2].Text != "/mcp list" {
+		t.Errorf("on a pipe, what follows a refused form became its answer: %+v", s.asked)
+	}
+}
+
 func TestUploadAndDownload(t *testing.T) {
 	dir := t.TempDir()
 	in, target := filepath.Join(dir, "my mcp.json"), filepath.Join(dir, "out.json")
