@@ -37,7 +37,13 @@ func (s *script) Subscribe(schemas.ThreadID, schemas.MemberID) (<-chan bot.Notic
 func talk(t *testing.T, s *script, opt terminal.Options, lines ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	opt.Bot, opt.Notices, opt.Out, opt.Echo = s, s, &out, true
+	opt.Echo = true
+	return run(t, s, opt, &out, lines)
+}
+
+func run(t *testing.T, s *script, opt terminal.Options, out *bytes.Buffer, lines []string) string {
+	t.Helper()
+	opt.Bot, opt.Notices, opt.Out = s, s, out
 	opt.In = strings.NewReader(strings.Join(lines, "\n"))
 	opt.Caller = schemas.Caller{Thread: "t1", Member: "alice", Role: schemas.Owner}
 	if err := terminal.New(opt).Run(t.Context()); err != nil {
@@ -123,7 +129,10 @@ func TestForm_RefusedComesBackFilled(t *testing.T) {
 		return bot.Reply{Bad: r.Action != nil, ID: "f", Form: form}
 	}
 	s := &script{answer: answer}
-	out := talk(t, s, terminal.Options{}, "/mcp add", "first", "hunter2", "", "good")
+	out := run(t, s, terminal.Options{}, new(bytes.Buffer), []string{"/mcp add", "first", "hunter2", "", "good"})
+	if len(s.asked) != 3 {
+		t.Fatalf("%d requests:\n%s", len(s.asked), out)
+	}
 	if got := s.asked[2].Action.Values; got["a"] != "first" || got["key"] != "good" {
 		t.Errorf("the second answer is %v", got)
 	}
@@ -131,7 +140,7 @@ func TestForm_RefusedComesBackFilled(t *testing.T) {
 		t.Errorf("asked again as\n%s", out)
 	}
 	s = &script{answer: answer}
-	talk(t, s, terminal.Options{Echo: true}, "/mcp add", "first", "bad", "/mcp list")
+	talk(t, s, terminal.Options{}, "/mcp add", "first", "bad", "/mcp list")
 	if len(s.asked) != 3 || s.asked[2].Text != "/mcp list" {
 		t.Errorf("on a pipe, what follows a refused form became its answer: %+v", s.asked)
 	}
