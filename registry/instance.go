@@ -39,6 +39,7 @@ type instance struct {
 	name   string
 	owner  schemas.MemberID
 	member schemas.MemberID // as whom it signs in
+	begun  bool             // the audit log knows of it
 	def    schemas.Server
 	id     identity
 	values map[string]schemas.Secret
@@ -134,6 +135,7 @@ func (i *instance) supervise() {
 	if err == nil {
 		i.tell(endEvent{inst: i, stderr: i.stderr()})
 		i.close()
+		i.ended("stopped")
 		return
 	}
 	i.close()
@@ -143,9 +145,11 @@ func (i *instance) supervise() {
 // report tells the owner of a failure, or of an end that was asked for.
 func (i *instance) report(err error, lived time.Duration) {
 	if i.life.Err() != nil || errors.Is(err, errAsked) {
+		i.ended("stopped")
 		i.tell(endEvent{inst: i})
 		return
 	}
+	i.ended("failed")
 	e := endEvent{inst: i, why: i.diagnose(err), stderr: i.stderr(), state: schemas.Failed, lived: lived}
 	if i.def.Remote() && schemas.CodeOf(err) == schemas.CodeNeeds {
 		e.state = schemas.NeedsConnect
@@ -181,7 +185,10 @@ func (i *instance) open() (*toolset, error) {
 		ConnectTimeout: 2 * limit, // the context below ends first and has a cause of its own
 	}
 	starting, started := context.WithTimeout(i.life, limit)
-	err := i.reach(starting, &opt)
+	err := i.begin(starting)
+	if err == nil {
+		err = i.reach(starting, &opt)
+	}
 	started()
 	if err != nil {
 		return nil, err

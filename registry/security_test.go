@@ -170,3 +170,39 @@ func TestResources_DeniedServerIsNotAsked(t *testing.T) {
 		t.Errorf("somebody else's rule: %v %v", rs, err)
 	}
 }
+
+// TestServer_StartsAndEndsAreRecorded: nothing is started that the audit log does not know of.
+func TestServer_StartsAndEndsAreRecorded(t *testing.T) {
+	h := newHouse(t, map[string]script{"a": plainScript("echo"), "b": {Crash: "oops with a secret"}})
+	h.journal.mu.Lock()
+	h.journal.broken = true
+	h.journal.mu.Unlock()
+	h.set(one, entry("s", "a"))
+	h.apply(one)
+	if st := h.status(one, "s"); st.State != schemas.Failed || !strings.Contains(st.Why, "audit log cannot be written") || h.servers.count() != 0 {
+		t.Errorf("%+v, %d started", st, h.servers.count())
+	}
+	h.journal.mu.Lock()
+	h.journal.broken = false
+	h.journal.mu.Unlock()
+	h.set(one, entry("s", "a"), entry("c", "b"))
+	h.apply(one)
+	h.stop()
+	var said []string
+	h.journal.mu.Lock()
+	defer h.journal.mu.Unlock()
+	for _, r := range h.journal.records {
+		if r.Event != schemas.EventServer || r.RunsAs != "ann" || r.Thread != one {
+			t.Errorf("%+v", r)
+		}
+		said = append(said, r.Server+" "+r.Detail)
+	}
+	for _, want := range []string{"s start", "s stopped", "c start", "c failed"} {
+		if !slices.Contains(said, want) {
+			t.Errorf("%v lacks %q", said, want)
+		}
+	}
+	if n := len(said); n > 8 {
+		t.Errorf("%d records", n)
+	}
+}

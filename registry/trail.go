@@ -45,6 +45,31 @@ func (c *call) begin(ctx context.Context) error {
 	return nil
 }
 
+// begin writes the record without which nothing is started or contacted.
+func (i *instance) begin(ctx context.Context) error {
+	if _, err := i.t.r.opt.Journal.Append(ctx, i.record("start")); err != nil {
+		return &schemas.Error{Code: schemas.CodeInternal, Text: "the audit log cannot be written, so it was not started", Err: err}
+	}
+	i.begun = true
+	return nil
+}
+
+// ended writes how it went; what a server says about it is not the log's.
+func (i *instance) ended(how string) {
+	if !i.begun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(i.life), journalTime)
+	defer cancel()
+	if _, err := i.t.r.opt.Journal.Append(ctx, i.record(how)); err != nil {
+		i.t.r.opt.Log.Error("cannot write the audit record of a server's end", "thread", i.t.id, "server", i.name, "err", err)
+	}
+}
+
+func (i *instance) record(how string) schemas.Record {
+	return schemas.Record{At: i.t.r.opt.Now(), Thread: i.t.id, Event: schemas.EventServer, Server: i.name, RunsAs: i.member, Detail: how}
+}
+
 // end writes the outcome, also when the caller has gone.
 func (c *call) end(ctx context.Context, res schemas.Result, err error) {
 	rec := c.record(schemas.EventCallEnd)
