@@ -280,7 +280,11 @@ func (d *drawing) prompt(f bot.Field) string {
 		notes = append(notes, "optional")
 	}
 	if f.Default != "" && f.Kind != "secret" {
-		notes = append(notes, "now "+strings.ReplaceAll(clean(f.Default), "\n", `\n`))
+		now := "now " + strings.ReplaceAll(clean(f.Default), "\n", `\n`)
+		if !f.Required {
+			now += ", - empties it"
+		}
+		notes = append(notes, now)
 	}
 	if len(notes) > 0 {
 		label += " (" + strings.Join(notes, ", ") + ")"

@@ -245,8 +245,11 @@ func (d *Door) ask(f bot.Field) (string, error) {
 	if strings.TrimSpace(line) == "/cancel" {
 		return "", errors.New("given up")
 	}
-	if line == "" {
+	switch {
+	case line == "":
 		return f.Default, nil
+	case line == "-" && f.Default != "" && !f.Required:
+		return "", nil
 	}
 	if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(f.Options) {
 		return f.Options[n-1], nil

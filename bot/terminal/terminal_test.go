@@ -95,11 +95,12 @@ func TestForm_OneFieldALine(t *testing.T) {
 			{Name: "env", Label: "env", Kind: "multiline"},
 			{Name: "key", Label: "key", Kind: "secret"},
 			{Name: "cwd", Label: "folder", Default: "/srv"},
+			{Name: "args", Label: "arguments", Default: "-y pkg"},
 		}}}
 	}
-	out := talk(t, s, terminal.Options{}, "/mcp add", "demo", "2", `A=1\nB=2`, "hunter2", "")
+	out := talk(t, s, terminal.Options{}, "/mcp add", "demo", "2", `A=1\nB=2`, "hunter2", "", "-")
 	got := s.asked[1].Action.Values
-	want := map[string]string{"name": "demo", "color": "green", "env": "A=1\nB=2", "key": "hunter2", "cwd": "/srv"}
+	want := map[string]string{"name": "demo", "color": "green", "env": "A=1\nB=2", "key": "hunter2", "cwd": "/srv", "args": ""}
 	for k, v := range want {
 		if got[k] != v {
 			t.Errorf("%s = %q, want %q", k, got[k], v)
