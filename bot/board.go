@@ -110,7 +110,7 @@ func (b *Bot) candidates(ctx context.Context, c schemas.Caller, before []string)
 		return all
 	}
 	if v.Name == "help" && len(given) == 0 {
-		return append(sorted(topics("")), "verbs")
+		return append(sorted(topics()), "verbs")
 	}
 	if len(given) >= len(v.Args) {
 		return all

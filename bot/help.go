@@ -53,7 +53,10 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 // help fits a phone: short lines, one screen, topics for the rest.
 func (b *Bot) help(_ context.Context, t turn) (Reply, error) {
 	topic := strings.TrimPrefix(strings.ToLower(t.arg("topic")), "/mcp ")
-	if text, ok := topics(b.opt.Version)[topic]; ok {
+	if topic == "" {
+		return b.firstHelp(), nil
+	}
+	if text, ok := topics()[topic]; ok {
 		head, rest, _ := strings.Cut(text, "\n")
 		return Reply{Blocks: []Block{{Text: head}, {Code: rest}}}, nil
 	}
@@ -76,7 +79,7 @@ func (b *Bot) help(_ context.Context, t turn) (Reply, error) {
 	}
 	if len(lines) == 0 {
 		known := []string{"verbs"}
-		for k := range topics("") {
+		for k := range topics() {
 			known = append(known, k)
 		}
 		for _, v := range b.verbs {
@@ -87,20 +90,21 @@ func (b *Bot) help(_ context.Context, t turn) (Reply, error) {
 	return Reply{Blocks: []Block{{Text: strings.Join(lines, "\n")}}}, nil
 }
 
-func topics(version string) map[string]string {
+// firstHelp is what fits a phone: the verbs that a person needs first.
+func (b *Bot) firstHelp() Reply {
+	tab := &Table{}
+	for _, v := range [][2]string{
+		{"add", "answer questions"}, {"add-json", "paste a config"}, {"upload", "give a file"}, {"connect", "a remote server"},
+		{"list", "how they are"}, {"tools", "what they can do"}, {"call", "use one by hand"}, {"doctor", "what is wrong"}, {"undo", "take a change back"},
+	} {
+		tab.Rows = append(tab.Rows, Row{Cells: []string{"`/mcp " + v[0] + "`", v[1]}})
+	}
+	return Reply{Blocks: []Block{{Text: "bring tools into this thread, and use them"}, {Table: tab},
+		{Text: "more: `/mcp help verbs` · `/mcp help policy` · `/mcp help secrets` · `/mcp help connect` · `/mcp help model`"}, {Text: "bobbin " + b.opt.Version}}}
+}
+
+func topics() map[string]string {
 	return map[string]string{
-		"": `bring tools into this thread, and use them
-/mcp add        answer questions
-/mcp add-json   paste a config
-/mcp upload     give a file
-/mcp connect    a remote server
-/mcp list       how they are
-/mcp tools      what they can do
-/mcp call       use one by hand
-/mcp doctor     what is wrong
-/mcp undo       take a change back
-more: /mcp help verbs · add · model · policy · secrets · install
-bobbin ` + version,
 		"model": `a model would chat and use the tools for you
 the assistant comes with a later version of bobbin
 until then every tool works by hand: /mcp call server.tool`,

@@ -80,7 +80,11 @@ func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 	add := func(ns ...string) { notes = append(notes, ns...) }
 	name := clean(s.Name)
 	if s.RunsAs != "" && s.Kind == schemas.Connector {
-		add("runs as " + clean(s.RunsAs))
+		as := clean(s.RunsAs)
+		if as == at(c.Member, c.Name) {
+			as = "you"
+		}
+		add("runs as " + as)
 	}
 	switch s.State {
 	case schemas.Ready:

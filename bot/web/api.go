@@ -270,7 +270,7 @@ func (d *Door) complete(w http.ResponseWriter, r *http.Request, id schemas.Threa
 		defer cancel()
 		lines = append(lines, d.opt.Bot.Complete(ctx, d.caller(id), line)...)
 	}
-	answer(w, http.StatusOK, lines[:min(len(lines), 8)])
+	answer(w, http.StatusOK, lines[:min(len(lines), 40)])
 }
 
 // file sends a block's file as an attachment: never as something that the browser would render.

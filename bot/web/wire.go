@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"time"
 
 	"bobbin/bot"
@@ -143,6 +144,7 @@ type server struct {
 	Why       string            `json:"why,omitempty"`
 	Needs     []string          `json:"needs,omitempty"`
 	Pending   bool              `json:"pending,omitempty"`
+	Held      int               `json:"held,omitempty"` // tools that changed after approval
 	Count     int               `json:"count"`
 	Writing   int               `json:"writing,omitempty"`
 	Blocked   int               `json:"blocked,omitempty"`
@@ -175,8 +177,11 @@ func boardOf(caller schemas.Caller, in bot.Board) board {
 		s := one.Status
 		w := server{
 			Name: s.Name, Title: s.Title, Kind: s.Kind, Transport: s.Transport, Owner: ownerOf(caller, s), State: s.State,
-			Why: s.Why, Needs: s.Needs, Pending: s.Pending, Count: s.Tools, Writing: s.Writing, Blocked: s.Blocked,
+			Why: s.Why, Needs: s.Needs, Pending: s.Pending, Held: len(s.HeldTools), Count: s.Tools, Writing: s.Writing, Blocked: s.Blocked,
 			Tokens: s.Tokens, Calls: s.Calls, RunsAs: s.RunsAs, PID: s.PID, Mine: one.Mine,
+		}
+		if w.RunsAs == "@"+cmp.Or(caller.Name, string(caller.Member)) {
+			w.RunsAs = "you"
 		}
 		if !s.Since.IsZero() {
 			w.Since = &s.Since

@@ -7,15 +7,17 @@ import * as net from "./net.js";
 
 const log = $("log"), scroll = $("scroll");
 const mine = new Set(); // tags of this page's requests that wait for a reply
+const typed = new Map(); // tag of a form's answer → its values, to fill the form again if they are refused
 const seen = new Map(); // entry number → its text, to redraw only what changed
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let servers = null;
 
 const newTag = () => Math.random().toString(36).slice(2, 12);
 
-async function perform(run) {
+async function perform(run, values) {
   const tag = newTag();
   mine.add(tag);
+  if (values) typed.set(tag, values);
   const { ok, entry } = await run(tag);
   if (ok) draw(entry);
   else { // refused before it became part of the conversation
@@ -23,6 +25,7 @@ async function perform(run) {
     append(entry, true);
   }
   mine.delete(tag);
+  if (!entry.reply?.form) typed.delete(tag);
   return { ok, entry };
 }
 
@@ -34,13 +37,19 @@ const upload = (file) => {
 
 function on(entry) {
   return {
+    typed: typed.get(entry.tag),
     save: net.save,
     preview: net.preview,
     act: async (choice, values) => {
-      const { ok, entry: answer } = await perform((tag) => net.ask({ tag, action: { id: entry.reply.id, choice, values } }));
-      return ok && !answer.reply?.bad && answer.reply?.replace === entry.reply.id;
+      const { ok, entry: answer } = await perform((tag) => net.ask({ tag, action: { id: entry.reply.id, choice, values } }), values && withoutSecrets(entry.reply.form, values));
+      return ok && answer.reply?.replace === entry.reply.id;
     },
   };
+}
+
+function withoutSecrets(form, values) {
+  const secret = new Set(form.fields.filter((f) => f.kind === "secret").map((f) => f.name));
+  return Object.fromEntries(Object.entries(values).filter(([name]) => !secret.has(name)));
 }
 
 // draw puts an entry in its place, or anew where it stands.
@@ -60,6 +69,7 @@ function draw(entry) {
   tick(li);
   scene();
   if (asked && entry.reply) arrive(li, entry);
+  else if (within && entry.settled) toField();
   else if (within) (li.querySelector(".card-title") ?? scroll).focus({ preventScroll: true });
   else if (near || entry.kind === "you" || asked) toEnd();
   else if (fresh) $("newest").hidden = false;
@@ -72,9 +82,14 @@ function arrive(li, entry) {
   const target = li.querySelector(".form :is(input, select, textarea)") ?? li.querySelector(".card-title");
   const typing = document.activeElement === $("say") && $("say").value !== "";
   if (target && !entry.settled && !typing) target.focus({ preventScroll: true });
+  else if (document.activeElement === document.body) toField(); // the button that was pressed is gone
   if (li.offsetHeight > scroll.clientHeight - 40) li.scrollIntoView({ block: "start", behavior: motion() });
   else toEnd();
 }
+
+// toField gives the focus to the message field, unless that would bring up a keyboard on the screen.
+const touch = matchMedia("(pointer: coarse)");
+const toField = () => (touch.matches ? scroll : $("say")).focus({ preventScroll: true });
 
 function append(entry, loud) {
   const li = item(entry);
@@ -179,7 +194,7 @@ function drawer(show) {
 async function audit() {
   if (!$("audit").open) $("audit").showModal();
   $("audit-title").focus();
-  const { entry } = await net.ask({ text: "/mcp audit", aside: true });
+  const { entry } = await net.ask({ text: "/mcp audit 100", aside: true });
   $("audit-body").replaceChildren(drawReply(entry.reply, entry, on(entry)));
 }
 
@@ -201,6 +216,7 @@ function setup() {
   matchMedia("(min-width: 56.01rem)").addEventListener("change", (e) => { if (e.matches) drawer(false); });
   document.addEventListener("command", () => drawer(false));
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { document.title = document.title.replace(/^● /, ""); refresh(); } });
+  narrow.addEventListener("change", scene);
   setInterval(() => tick(document), 1000);
   net.listen({ history, entry: draw, progress, board: refresh, state });
   $("say").focus();

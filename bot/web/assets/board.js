@@ -1,5 +1,5 @@
 // The column of servers.
-import { $, announce, h, plural, spans } from "./dom.js";
+import { $, about, announce, h, plural, spans } from "./dom.js";
 import { mark } from "./draw.js";
 
 const kinds = [["local", "Local"], ["connector", "Connectors"], ["admin", "The operator's"]];
@@ -22,7 +22,7 @@ export function drawBoard(board, send) {
   $("board").replaceChildren(...broken, ...board.servers.length === 0
     ? [h("p", { class: "muted empty" }, "No servers in this thread yet. What you add shows up here, with its state and its tools.")]
     : [...groups.map(([title, list]) => h("section", null, h("h3", { class: "kind" }, title), h("ul", null, list.map((s) => item(s, send))))),
-      tools > 0 && h("p", { class: "muted total" }, plural(tools, "tool"), tokens ? `, about ${tokens.toLocaleString("en")} tokens` : "")].filter(Boolean));
+      tools > 0 && h("p", { class: "muted total" }, plural(tools, "tool"), tokens ? `, ${about(tokens)} tokens` : "")].filter(Boolean));
   if (held) document.querySelector(`#board [data-key="${CSS.escape(held)}"]`)?.focus();
 }
 
@@ -57,16 +57,19 @@ function more(s, send) {
   if (s.why) facts.push(h("p", { class: s.state === "failed" ? "why bad" : "why" }, spans(s.why)));
   const line = [];
   if (s.runsAs) line.push(`runs as ${s.runsAs}`);
-  if (s.since) line.push(`up ${ago(s.since)}`);
+  if (s.since) line.push(ago(s.since));
   if (s.calls) line.push(plural(s.calls, "call"));
   if (s.writing) line.push(`${s.writing} of its tools write`);
   if (s.blocked) line.push(`${s.blocked} denied`);
   if (line.length) facts.push(h("p", { class: "muted" }, line.join(" · ")));
   const press = (label, text) => h("button", { type: "button", class: "small", "data-key": `${s.kind}/${s.name}/${label}`, onclick: () => send(text) }, label, h("span", { class: "vh" }, ` ${s.name}`));
-  const actions = [press("Show", `/mcp show ${s.name}`)];
+  const actions = [];
+  if (s.state === "needs" && s.owner === "yours" && s.needs?.length) actions.push(press(`Give ${s.needs[0]}`, `/mcp secrets set ${s.needs[0]} ${s.name}`));
+  if (s.mine && (s.pending || s.state === "pending approval" || s.held)) actions.push(press("Show the change", `/mcp enable ${s.name}`));
+  actions.push(press("Show", `/mcp show ${s.name}`));
   if (s.state === "failed") actions.push(press("Find out why", `/mcp doctor ${s.name}`));
   if (s.mine) {
-    actions.push(s.state === "off" ? press("Enable", `/mcp enable ${s.name}`) : press("Disable", `/mcp disable ${s.name}`));
+    actions.push(press("Edit", `/mcp edit ${s.name}`), s.state === "off" ? press("Enable", `/mcp enable ${s.name}`) : press("Disable", `/mcp disable ${s.name}`));
     actions.push(press("Remove", `/mcp remove ${s.name}`));
   }
   facts.push(h("div", { class: "actions" }, actions));
@@ -84,6 +87,7 @@ function toolItem(t, send) {
 
 function ago(since) {
   const min = Math.max(0, Math.round((Date.now() - Date.parse(since)) / 60_000));
-  if (min < 60) return `${min} min`;
-  return min < 48 * 60 ? `${Math.floor(min / 60)} h` : `${Math.floor(min / 1440)} d`;
+  if (min < 1) return "up since just now";
+  if (min < 60) return `up ${min} min`;
+  return min < 48 * 60 ? `up ${Math.floor(min / 60)} h` : `up ${Math.floor(min / 1440)} d`;
 }

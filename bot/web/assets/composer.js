@@ -80,7 +80,9 @@ async function suggest() {
   const line = say.value;
   const turn = ++asked;
   if (!line.startsWith("/") || line.includes("\n") || line.length > 200) return close();
-  const found = (await complete(line)).filter((l) => l !== line);
+  let found = await complete(line);
+  if (found.length === 1 && found[0].trimEnd() === line) found = await complete(found[0]); // "/mcp" is whole: on to its verbs
+  found = found.filter((l) => l !== line);
   if (turn !== asked) return;
   if (!found.length) return close();
   picked = -1;

@@ -33,6 +33,12 @@ export function spans(text) {
 
 export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
+// about rounds an estimate to two digits, as the bot does.
+export function about(n) {
+  const step = 10 ** Math.max(0, Math.floor(Math.log10(n || 1)) - 1);
+  return `about ${(Math.round(n / step) * step).toLocaleString("en")}`;
+}
+
 export function bytes(n) {
   if (n < 1024) return plural(n, "byte");
   return n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`;

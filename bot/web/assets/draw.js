@@ -7,6 +7,7 @@ const foldOver = 40; // lines of a diff or a result that are shown before "Show 
 const badWords = {
   denied: "Refused", expired: "Expired", failed: "Failed", unknown: "Outcome unknown", conflict: "Changed meanwhile",
   invalid: "Not valid", unreadable: "Not readable", too_large: "Too large", needs: "Something is missing", internal: "Fault",
+  not_found: "Not found", not_ready: "Not ready", held: "Held", pending: "Waits for approval", missing: "Not available",
 };
 
 export const mark = (state) => h("span", { class: `dot dot-${(state || "off").replaceAll(" ", "-")}`, "aria-hidden": "true" });
@@ -26,16 +27,21 @@ export function drawReply(reply, entry, on) {
     const title = unique("card");
     const first = blocks[0]?.text ? blocks.shift().text : reply.form?.title || "";
     if (first) {
-      const [line, ...rest] = first.split("\n");
+      const [whole, ...rest] = first.split("\n");
+      const [, line, by] = whole.match(/^(.+) · (asked by [^·]+)$/) ?? [, whole];
+      const ends = reply.expires && open && h("span", { class: "expires", "data-expires": reply.expires });
       el.append(h("div", { class: "card-head" }, h("h3", { id: title, tabindex: "-1", class: "card-title" }, spans(line)),
-        reply.expires && open && h("span", { class: "expires", "data-expires": reply.expires })));
+        (by || ends) && h("p", { class: "card-meta" }, by, by && ends && " · ", ends)));
       if (rest.length) el.append(h("p", null, spans(rest.join("\n"))));
       el.setAttribute("aria-labelledby", title);
     }
   }
   for (const b of blocks) el.append(...drawBlock(b, on));
   if (entry.settled) el.append(h("p", { class: "settled" }, h("span", { "aria-hidden": "true" }, "→ "), entry.settled));
-  else if (reply.form) el.append(drawForm(reply, on, buttons(reply, on, "form")));
+  else if (reply.form) {
+    if (reply.bad && reply.form.title) el.append(h("p", { class: "again" }, spans(reply.form.title)));
+    el.append(drawForm(reply, on, buttons(reply, on, "form")));
+  }
   else if (reply.choices?.length) el.append(buttons(reply, on));
   return el;
 }
@@ -74,15 +80,15 @@ const facts = (list) => h("dl", { class: "facts" }, list.map((f) => h("div", nul
   h("dt", null, f.label), h("dd", null, spans(f.value), f.note && h("span", { class: "note" }, " ", spans(f.note))))));
 
 function diff(text) {
-  const lines = text.replace(/^@@ -[01],.*\n/, "").replace(/\n$/, "").split("\n"); // a first hunk at the top skips nothing
+  const lines = text.replace(/^@@ -[01][, ].*\n/gm, "").replace(/\n$/, "").split("\n"); // a hunk at the top of a file skips nothing
   const count = (sign) => lines.filter((l) => l[0] === sign).length;
   const words = [count("+") && `${plural(count("+"), "line")} added`, count("-") && `${plural(count("-"), "line")} removed`].filter(Boolean).join(", ");
-  const kinds = { "+": ["add", "added: "], "-": ["del", "removed: "], "@": ["hunk", ""] };
+  const kinds = { "+": ["add", "added: "], "-": ["del", "removed: "], "@": ["hunk", ""], "#": ["file-of", ""] };
   const rows = lines.map((l) => {
     const [kind, word] = kinds[l[0]] ?? ["same", ""];
-    const rest = kind === "hunk" ? l : l.slice(1);
+    const rest = kind === "hunk" ? l : l.slice(1).replace(kind === "file-of" ? /^ / : /^(?!)/, "");
     return h("div", { class: `dl ${kind}` },
-      h("span", { class: "dsign", "aria-hidden": "true" }, kind === "hunk" ? "" : l[0] || " "),
+      h("span", { class: "dsign", "aria-hidden": "true" }, kind === "hunk" || kind === "file-of" ? "" : l[0] || " "),
       word && h("span", { class: "vh" }, word), h("span", { class: "dtext" }, kind === "hunk" ? "⋯" : rest || " "));
   });
   return h("figure", { class: "diff" }, h("figcaption", null, h("span", null, words || "no lines changed"), copier(text)), fold(h("div", { class: "dlines" }, rows)));
@@ -162,7 +168,7 @@ function fileLine(f, on) {
 export function tick(root) {
   for (const el of root.querySelectorAll("[data-expires]")) {
     const left = (Date.parse(el.dataset.expires) - Date.now()) / 1000;
-    const text = left > 90 ? `expires in ${Math.round(left / 60)} min` : left > 0 ? `expires in ${Math.ceil(left)} s` : "expired";
+    const text = left > 5400 ? `expires in ${Math.round(left / 3600)} h` : left > 90 ? `expires in ${Math.round(left / 60)} min` : left > 0 ? `expires in ${Math.ceil(left)} s` : "expired";
     if (el.textContent !== text) el.textContent = text;
     if (left > 0) continue;
     delete el.dataset.expires;

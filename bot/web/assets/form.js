@@ -2,7 +2,7 @@
 import { h, spans, unique } from "./dom.js";
 
 export function drawForm(reply, on, choices) {
-  const fields = reply.form.fields.map(draw);
+  const fields = reply.form.fields.map((f) => draw(f, reply.bad && on.typed?.[f.name]));
   const submit = h("button", { type: "submit", class: "primary" }, reply.form.submit || "Send");
   choices.prepend(submit);
   const form = h("form", { class: "form", novalidate: true, autocomplete: "off", onsubmit: async (e) => {
@@ -25,11 +25,14 @@ export function drawForm(reply, on, choices) {
   return form;
 }
 
-function draw(f) {
+// draw makes one field. typed is what stood in it when the form was refused; a secret is asked for anew.
+function draw(f, typed) {
   const id = unique("field");
   const about = { id, name: f.name, "aria-describedby": `${id}-hint ${id}-wrong`, "aria-required": f.required ? "true" : undefined };
   const input = make(f, about);
   if (f.default && f.kind !== "boolean") input.value = f.default;
+  if (typed && f.kind === "boolean") input.checked = typed === "true";
+  else if (typed && f.kind !== "secret") input.value = typed;
   const wrong = h("p", { class: "wrong", id: `${id}-wrong` });
   const label = h("label", { for: id }, spans(f.label || f.name), !f.required && f.kind !== "boolean" && h("span", { class: "note" }, " optional"));
   const hint = h("p", { class: "note", id: `${id}-hint` }, f.hint ? spans(f.hint) : f.kind === "secret" ? "kept in your vault, shown to nobody" : "");
