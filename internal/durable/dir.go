@@ -29,6 +29,7 @@ type Dir struct {
 	root  *os.Root
 	path  string
 	locks *lockTable
+	flush func(*os.File) error // fsync(2); tests look at the disk when it is called
 }
 
 // Open opens the folder at path and creates it, and its missing parents, with
@@ -45,7 +46,7 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("durable: %w", err)
 	}
-	return &Dir{root: root, path: abs, locks: newLockTable()}, nil
+	return &Dir{root: root, path: abs, locks: newLockTable(), flush: (*os.File).Sync}, nil
 }
 
 // Close gives the folder's handle back. Sub-folders, appenders and locks that
@@ -90,7 +91,7 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("durable: %w", err)
 	}
-	sub := &Dir{root: root, path: filepath.Join(d.path, name), locks: d.locks}
+	sub := &Dir{root: root, path: filepath.Join(d.path, name), locks: d.locks, flush: d.flush}
 	// OpenRoot follows a link that took the folder's place after Lstat.
 	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
 		return nil, errors.Join(&IrregularError{Name: name}, err, root.Close())
@@ -247,7 +248,7 @@ func (d *Dir) syncDir() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsynced, err)
 	}
-	if err := errors.Join(syncHandle(f), f.Close()); err != nil {
+	if err := errors.Join(syncFolder(f, d.flush), f.Close()); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsynced, err)
 	}
 	return nil
@@ -273,5 +274,5 @@ func mkdirAll(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncHandle(f), f.Close())
+	return errors.Join(syncFolder(f, (*os.File).Sync), f.Close())
 }

@@ -61,7 +61,7 @@ func (d *Dir) writeTemp(temp string, data []byte) error {
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Sync()
+		err = d.flush(f)
 	}
 	// Some file systems report a full disk or quota only at close.
 	if err = errors.Join(err, f.Close()); err != nil {

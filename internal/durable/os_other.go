@@ -17,5 +17,5 @@ const (
 // folder's own inherits, and Go invents the mode bits.
 func looseMode(fs.FileMode) bool { return false }
 
-// syncHandle does nothing: Windows cannot flush a folder, NTFS journals names.
-func syncHandle(*os.File) error { return nil }
+// syncFolder does nothing: Windows cannot flush a folder, NTFS journals names.
+func syncFolder(*os.File, func(*os.File) error) error { return nil }

@@ -16,4 +16,4 @@ const (
 
 func looseMode(mode fs.FileMode) bool { return mode.Perm()&0o077 != 0 }
 
-func syncHandle(dir *os.File) error { return dir.Sync() }
+func syncFolder(dir *os.File, flush func(*os.File) error) error { return flush(dir) }
