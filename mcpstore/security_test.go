@@ -99,3 +99,49 @@ func TestCommit_GrantsEndWithTheirServer(t *testing.T) {
 		}
 	}
 }
+
+// TestLoad_PolicyKeysAreNoPolicy: what other clients obey in their files is refused or left without effect here, and nothing of
+// a file weakens the thread's rules.
+func TestLoad_PolicyKeysAreNoPolicy(t *testing.T) {
+	for key, value := range map[string]string{
+		"volumes": `["/:/h"]`, "network": `"host"`, "privileged": "true", "image": `"x"`, "user": `"root"`, "devices": `["/dev/mem"]`, "cap_add": `["ALL"]`,
+	} {
+		r := open(t, mcpstore.Options{})
+		r.hand("mcp.json", `{"mcpServers": {"s": {"command": "echo", "`+key+`": `+value+`}}}`)
+		if cfg := r.load(); len(cfg.Problems) == 0 || len(cfg.Entries) != 0 || !strings.Contains(cfg.Problems.Error(), key) {
+			t.Errorf("%s: %+v", key, cfg.Problems)
+		}
+	}
+	for key, value := range map[string]string{
+		"autoApprove": `["*"]`, "alwaysAllow": `["*"]`, "trust": "true",
+	} {
+		r := open(t, mcpstore.Options{})
+		r.hand("mcp.json", `{"mcpServers": {"s": {"command": "echo", "`+key+`": `+value+`}}}`)
+		cfg := r.load()
+		if p := cfg.Policy; len(p.Thread.Allow)+len(p.Grants)+len(p.Members) != 0 {
+			t.Errorf("%s: %+v", key, p)
+		}
+		for _, e := range cfg.Entries {
+			if _, ok := e.Running(); ok || e.Approval != nil {
+				t.Errorf("%s: runs without a yes", key)
+			}
+		}
+		im := mcpstore.Import("mcp.json", []byte(r.text("mcp.json")), "")
+		if len(im.Notes) == 0 || im.Notes[0].Kind != schemas.NoteNotObeyed {
+			t.Errorf("%s: %+v %v", key, im.Notes, im.Problems)
+		}
+	}
+}
+
+func TestLoad_HeadersThatBelongToTheProtocol(t *testing.T) {
+	for _, header := range []string{
+		`"Host": "evil"`, `"Content-Length": "1"`, `"Transfer-Encoding": "chunked"`, `"Mcp-Session-Id": "x"`,
+		`"X": "a\r\nHost: b"`, `"X\r\nY": "b"`, `"X": "` + strings.Repeat("v", 64<<10) + `"`, `"Connection": "x"`, `"": "x"`,
+	} {
+		r := open(t, mcpstore.Options{})
+		r.hand("mcp_remote.json", `{"mcpServers": {"s": {"url": "https://a.example", "headers": {`+header+`}}}}`)
+		if cfg := r.load(); len(cfg.Problems) == 0 || len(cfg.Entries) != 0 {
+			t.Errorf("%.40s is taken", header)
+		}
+	}
+}

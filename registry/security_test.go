@@ -187,6 +187,9 @@ func TestServer_StartsAndEndsAreRecorded(t *testing.T) {
 	h.journal.mu.Unlock()
 	h.set(one, entry("s", "a"), entry("c", "b"))
 	h.apply(one)
+	if err := h.Restart(background(), one, "s"); err != nil {
+		t.Fatal(err)
+	}
 	h.stop()
 	var said []string
 	h.journal.mu.Lock()

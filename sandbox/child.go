@@ -265,7 +265,7 @@ func (c *child) end() {
 func (c *child) takeOutput() {
 	if c.stdout.SetReadDeadline(time.Unix(1, 0)) == nil {
 		c.reading.Lock() // after a Read that was under way
-		c.reading.Unlock()
+		defer c.reading.Unlock()
 	}
 }
 

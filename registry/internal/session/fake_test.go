@@ -45,16 +45,6 @@ type fake struct {
 	got         []message
 }
 
-func (f *fake) methods() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var all []string
-	for _, m := range f.got {
-		all = append(all, m.Method)
-	}
-	return strings.Join(all, " ")
-}
-
 func (f *fake) count(method string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -184,6 +184,9 @@ func (w *web) request(ctx context.Context, method string, body []byte, hand *han
 	for name, value := range w.s.opts.Headers {
 		h.Set(name, value)
 	}
+	for _, ours := range []string{mcp.HeaderMethod, mcp.HeaderName, "Mcp-Protocol-Version", "Mcp-Session-Id", "Last-Event-Id"} {
+		h.Del(ours) // a file must not speak for the protocol
+	}
 	h.Set("Accept", "application/json, text/event-stream")
 	if body != nil {
 		h.Set("Content-Type", "application/json")
