@@ -22,6 +22,7 @@ type reader struct {
 	defaults []string           // inputs whose declared default is a secret
 	names    map[string]claimed // by lower-case name
 	group    int                // which container is read
+	left     schemas.Problems   // what was left out because it cannot be used here
 	off      bool               // what is read is switched off by the place where it stands
 	samples  map[string]string  // input ids of sample paths
 	askers   map[string]string  // everyday input ids and the server that first asked for them
@@ -83,7 +84,11 @@ func Import(name string, data []byte, hint string) schemas.Import {
 // result puts everything in order.
 func (r *reader) result(root *node) schemas.Import {
 	im := schemas.Import{Format: r.format, Servers: r.drafts, Inputs: r.vals.inputs, Notes: r.notes}
-	if len(r.drafts) == 0 && len(r.problems) == 0 {
+	switch {
+	case len(r.drafts) > 0 || len(r.problems) > 0:
+	case len(r.left) > 0:
+		r.problems, r.notes = r.left, nil
+	default:
 		r.nothing(root)
 	}
 	sortProblems(r.problems)

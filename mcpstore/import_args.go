@@ -13,15 +13,21 @@ var (
 	flagValue   = regexp.MustCompile(`^(--?[A-Za-z][\w.-]*)=(.*)$`)
 	nameValue   = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
 	headerValue = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)(:\s*)(\S.*)$`)
-	flagOnly    = regexp.MustCompile(`^--?[A-Za-z][\w.-]*$`)
+	// userPassword is name:password as for HTTP basic authentication, and no host:port or image:tag.
+	userPassword = regexp.MustCompile(`^[^:@/\s$]+:[^:/\s$]*[^:/\s$\d][^:/\s$]*$`)
+	flagOnly     = regexp.MustCompile(`^--?[A-Za-z][\w.-]*$`)
 )
 
 // fillArgs takes the values out of the arguments, one by one; their boundaries stay.
 func (r *reader) fillArgs(e *entry, s *schemas.Server) {
 	previous := ""
+	login := slices.ContainsFunc(e.args, func(b bit) bool { return slices.Contains([]string{"-u", "-U", "--user", "--username"}, b.s) })
 	for i, b := range e.args {
 		where := fmt.Sprintf("args %d", i+1)
-		in := gap{server: e.name, where: where, id: fmt.Sprintf("VALUE_%d", i+1), arg: true, shell: e.shell, at: b.at, ptr: b.ptr}
+		if !e.shell {
+			b.s = e.ownValues(b.s)
+		}
+		in := gap{login: login, program: program(e.command.s), server: e.name, where: where, id: fmt.Sprintf("VALUE_%d", i+1), arg: true, shell: e.shell, at: b.at, ptr: b.ptr}
 		s.Args = append(s.Args, r.fillArg(in, previous, b.s))
 		previous = b.s
 	}
@@ -33,6 +39,23 @@ func (r *reader) fillArgs(e *entry, s *schemas.Server) {
 	for i := range e.args { // what is remarked on them must not show a secret
 		e.args[i].s = s.Args[i]
 	}
+}
+
+// ownValues fills in variables whose plain values stand in the entry's own env.
+func (e *entry) ownValues(text string) string {
+	if !strings.Contains(text, "$") {
+		return text
+	}
+	for _, v := range e.env {
+		if strings.TrimSpace(v.s) == "" || strings.ContainsAny(v.s, "${}<>%") || secretName(v.key) || hasSecret(v.s) || sample(v.s, false) || isSamplePath(v.s) {
+			continue
+		}
+		text = strings.ReplaceAll(text, "${"+v.key+"}", v.s)
+		if i := strings.Index(text, "$"+v.key); i >= 0 && wordLen([]byte(text[i+1+len(v.key):])) == 0 {
+			text = strings.Replace(text, "$"+v.key, v.s, 1)
+		}
+	}
+	return text
 }
 
 // passedOn asks for the variables that docker run -e NAME takes from the client's own environment.
@@ -87,6 +110,14 @@ func (r *reader) fillArg(in gap, previous, text string) string {
 		in.id, in.secret = m[1], secretName(m[1])
 	case flagOnly.MatchString(text):
 		return text
+	case (previous == "-u" || previous == "--user") && in.program != "docker" && in.program != "podman" && userPassword.MatchString(text):
+		head, value, _ = strings.Cut(text, ":")
+		head += ":"
+		in.id, in.secret = "PASSWORD", true
+	case previous == "-p" && in.login && len(text) > 3 && !allDigits(text) && !pathLike(text):
+		in.id, in.secret = "PASSWORD", true
+	case len(previous) == 2 && strings.Contains("-k-t-a-s", previous) && randomLooking(text):
+		in.id, in.secret = "KEY", true
 	case flagOnly.MatchString(previous) && len(previous) > 2:
 		in.id, in.secret = upperSnake(previous), secretName(previous)
 	}
@@ -98,6 +129,8 @@ func (r *reader) fillArg(in gap, previous, text string) string {
 	}
 	return head + r.fill(in, value)
 }
+
+func allDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // likelyHeader reports whether "Name: value" is a header and no other text with a colon.
 func likelyHeader(text string) bool {

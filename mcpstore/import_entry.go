@@ -92,6 +92,12 @@ func (e *entry) member(m member) {
 		}
 	case typeKey:
 		e.readType(m, p)
+	case requestKey:
+		for _, o := range m.value.members {
+			if meaningOf(o.key) == headersKey || meaningOf(o.key) == timeoutKey {
+				e.member(o)
+			}
+		}
 	case nameKey:
 		// the name was taken before
 	default:

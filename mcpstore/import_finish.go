@@ -149,7 +149,7 @@ func (e *entry) checkURL() bool {
 	if head, _, ok := strings.Cut(u, ":"); ok && len(head) < 12 {
 		switch strings.ToLower(head) {
 		case "unix", "pipe", "npipe":
-			e.wrong(e.url.at, e.url.ptr, e.name, "give an http(s) address", "sockets and pipes cannot be reached from here")
+			e.leave(e.url, "give an http(s) address", "sockets and pipes cannot be reached from here")
 			return false
 		case "ws", "wss":
 			e.word = "ws"
@@ -170,7 +170,7 @@ func (e *entry) checkURL() bool {
 		e.url.s = u
 	}
 	if e.word == "ws" {
-		e.wrong(e.url.at, e.url.ptr, e.name, `ask its maker for an "http" address`, "WebSocket is no transport of MCP")
+		e.leave(e.url, `ask its maker for an "http" address`, "WebSocket is no transport of MCP")
 		return false
 	}
 	filled := references.ReplaceAllString(u, "x")
@@ -180,6 +180,13 @@ func (e *entry) checkURL() bool {
 	}
 	e.inferRemote(u)
 	return true
+}
+
+// leave leaves out a server that cannot be used here. That is no mistake of the file, unless nothing else is in it.
+func (e *entry) leave(b bit, hint, text string) {
+	line, col := e.src.place(b.at)
+	e.left = append(e.left, schemas.Problem{File: e.src.name, Line: line, Col: col, Pointer: visible(b.ptr), Server: e.name, Text: text, Hint: hint, Excerpt: e.src.excerpt(line)})
+	e.say(schemas.NoteOther, b.at, "%s; it is left out", text)
 }
 
 // inferRemote tells sse from http where the type leaves it open.

@@ -77,7 +77,11 @@ func (e *entry) registryPackage(p *node) bool {
 	switch command {
 	case "docker", "podman":
 		add("run", "-i", "--rm")
-		e.registryArgs(runtime, "run", "-i", "--rm")
+		bare, _, _ := strings.Cut(id, "@")
+		if i := strings.LastIndex(bare, ":"); i > strings.LastIndex(bare, "/") {
+			bare = bare[:i]
+		}
+		e.registryArgs(runtime, "run", "-i", "--rm", id, bare)
 		for _, v := range field(p, "environmentVariables", "environment_variables").itemsOf() {
 			add("-e", v.get("name").str())
 		}
@@ -168,7 +172,11 @@ func (e *entry) registryTemplate(text string, variables *node) string {
 		if !strings.Contains(text, "{"+v.key+"}") {
 			continue
 		}
-		text = strings.ReplaceAll(text, "{"+v.key+"}", e.registryInput(inputID(v.key), v.value))
+		id := inputID(v.key)
+		if m := nameValue.FindStringSubmatch(text); m != nil && m[2] == "{"+v.key+"}" {
+			id = m[1] // NAME={token} is what fills the variable NAME
+		}
+		text = strings.ReplaceAll(text, "{"+v.key+"}", e.registryInput(id, v.value))
 	}
 	return text
 }

@@ -2,6 +2,7 @@ package mcpstore
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"bobbin/schemas"
@@ -183,7 +184,7 @@ func (l *lineReader) place(verb string, plain []string) {
 				}
 			}
 		}
-	case strings.Contains(rest, "://") && len(plain) == 2:
+	case len(plain) == 2 && (strings.Contains(rest, "://") || slices.Contains([]string{"http", "sse"}, transportWord(l.root.get("type").str()))):
 		l.set("url", l.text(rest))
 	default:
 		l.run(plain[1:])

@@ -193,7 +193,7 @@ func (e *entry) pathNotes(s *schemas.Server) {
 		if kind == "" && scriptFile.MatchString(value) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
 			kind = "a relative path"
 		}
-		if kind != "" {
+		if kind != "" && !strings.HasPrefix(value, "${input:") {
 			e.say(schemas.NotePath, at, "args %d is %s: %s; it must exist where the server runs", i+1, kind, shownText(value))
 		}
 	}

@@ -31,10 +31,41 @@ func (r *reader) readAll(root *node, syntax, hint string) {
 		}
 		r.readContainer(c, root, hint)
 	}
+	r.switchedOff(root)
 	if len(r.drafts) > maxServers {
 		r.wrong(all[0].at, all[0].ptr, "", "split the file", "max %d servers, this file has %d", maxServers, len(r.drafts))
 	}
 	r.ignoredTop(root, all)
+}
+
+// switchedOff turns off the servers that a list beside them names: Gemini CLI's mcp.excluded and mcp.allowed, Claude Code's
+// disabledMcpServers and the like.
+func (r *reader) switchedOff(root *node) {
+	names := func(keys ...string) (out []string, given bool) {
+		l := root.path(keys...)
+		for _, i := range l.itemsOf() {
+			out = append(out, i.str())
+		}
+		return out, l.is(listNode) && len(l.items) > 0
+	}
+	for _, keys := range [][]string{{"mcp", "excluded"}, {"excludeMCPServers"}, {"disabledMcpServers"}, {"disabledMcpjsonServers"}, {"disabledServers"}} {
+		off, _ := names(keys...)
+		r.turnOff(func(d schemas.Draft) bool { return slices.Contains(off, d.Server.Name) || d.Title != "" && slices.Contains(off, d.Title) })
+	}
+	for _, keys := range [][]string{{"mcp", "allowed"}, {"allowMCPServers"}} {
+		if on, given := names(keys...); given {
+			r.turnOff(func(d schemas.Draft) bool { return !slices.Contains(on, d.Server.Name) && !slices.Contains(on, d.Title) })
+		}
+	}
+}
+
+func (r *reader) turnOff(which func(schemas.Draft) bool) {
+	for i := range r.drafts {
+		if d := &r.drafts[i]; !d.Disabled && which(*d) {
+			d.Disabled = true
+			r.note(schemas.NoteMapped, d.Server.Name, -1, "a list in the file switches it off")
+		}
+	}
 }
 
 // repairs says what was mended, each kind once.
@@ -377,7 +408,7 @@ func guessName(n *node) string {
 		if i > 0 && secretName(args[i-1].str()) && strings.HasPrefix(args[i-1].str(), "-") {
 			continue
 		}
-		if s := a.str(); s != "" && !strings.HasPrefix(s, "-") && s != "run" && s != "dlx" {
+		if s := a.str(); s != "" && !strings.HasPrefix(s, "-") && !slices.Contains([]string{"run", "dlx", "tool", "exec", "x"}, s) {
 			s = slug(stripVersion(s))
 			s = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(s, "mcp-server-"), "server-"), "-mcp")
 			if schemas.ValidName(s) {

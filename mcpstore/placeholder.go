@@ -44,10 +44,11 @@ var (
 		`|(?:^|[-_ ])(?:placeholder|redacted|changeme)(?:$|[-_ ])` +
 		`|^my[-_ ]?(?:\w+[-_ ])*(?:key|token|secret|password)$|^(?:\w+[-_])?(?:dummy|fake|sample|example)[-_](?:\w+[-_])*(?:key|token|secret|password)s?$` +
 		`|^(?:the|an?|some)[-_ ](?:\w+[-_ ])*(?:key|token|secret|password)$`)
-	sampleFilled = regexp.MustCompile(`(?i)x{4,}|^x{3,}$|^[*•·.…-]{3,}$|\*{3,}|•{3,}|\.\.\.$|…|EXAMPLE(?:KEY)?$`)
+	sampleFilled = regexp.MustCompile(`(?i)x{4,}|^x{3,}$|^[*•·.…-]{3,}$|\*{3,}|•{3,}|\.\.\.$|…|(?-i:EXAMPLE(?:KEY)?)$`)
 	sampleOther  = regexp.MustCompile(`(?i)^(?:TU|SU|VOTRE|TON|TA|DEIN|DEINE|DEINEN|IHR|IHRE|SEU|SUA|TUO|TUA|VOSTRO|JOUW|UW|TWOJ|TWÓJ|TWOJE|VAS|VASA|VAŠA|VÁŠ|VAŠE|DIN|DITT|SENIN|VASH)[-_ ]` +
 		`|(?:^|[-_ ])(?:AQUI|AQUÍ|ICI|HIER|AQUI|QUI|TUTAJ|SEM|CLAVE|LLAVE|CHAVE|CHIAVE|CLÉ|SCHLÜSSEL|KĽÚČ|KLÍČ|KLUCZ)$`)
 	sampleScript = regexp.MustCompile(`(?i)ключ|токен|пароль|ваш|キー|トークン|パスワード|あなた|密钥|密鑰|令牌|密码|密碼|您的|你的|填|替换|여기|당신|키를|열쇠|토큰|비밀번호|مفتاح|आपक`)
+	variableName = regexp.MustCompile(`^(?:COPILOT_MCP_[A-Z0-9_]+|[A-Z]+[A-Z0-9]*(?:_[A-Z0-9]+)+)$`)
 	markerForm   = regexp.MustCompile(`^(?:<[^<>=]{1,80}>|\{\{?\s*[\pL_][\w .:-]{0,60}\s*\}?\}|\[[\pL_][\pL\w -]{1,60}\]|__[A-Z][A-Z0-9_]+__|@@?[A-Z_]+@@?|\(\(\s*\w+\s*\)\))$`)
 )
 
@@ -71,12 +72,15 @@ func sample(v string, secret bool) bool {
 	if strings.ContainsFunc(v, func(r rune) bool { return r > 127 }) {
 		return true // credentials are ASCII
 	}
+	if variableName.MatchString(v) && secretName(v) {
+		return true // the name of a variable stands where its value should
+	}
 	w := strings.Join(words(v), "")
 	return slices.Contains([]string{"apikey", "token", "accesstoken", "secret", "password", "key", "apitoken", "xxx", "authtoken", "clientsecret", "githubtoken",
 		"personalaccesstoken", "apikeyhere", "string"}, w)
 }
 
-var references = regexp.MustCompile(`\$\{([^{}]*)\}|\{env:([A-Za-z_]\w*)\}|\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}|%([A-Za-z_]\w*)%|\$env:([A-Za-z_]\w*)|\$([A-Z_][A-Z0-9_]{2,})\b|\$\(([^()]*)\)`)
+var references = regexp.MustCompile(`\$\{([^{}]*)\}|\{env:([A-Za-z_]\w*)\}|\$?\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}|%([A-Za-z_]\w*)%|\$env:([A-Za-z_]\w*)|\$([A-Z_][A-Z0-9_]{2,})\b|\$\(([^()]*)\)`)
 
 // machineVariable reports whether a variable only tells how the author's machine is set up. It is not asked for.
 func machineVariable(name string) bool {

@@ -70,6 +70,8 @@ type gap struct {
 	secret        bool   // the name of the place looks secret
 	shell         bool   // a shell expands $X and %X%, the client does not
 	arg           bool
+	login         bool   // a user is named beside it, so that -p is a password
+	program       string // what the argument is for
 	url           bool
 	at            int
 	ptr           string
@@ -84,6 +86,9 @@ func (r *reader) fill(s gap, text string) string {
 			return text
 		}
 		return r.vals.declare(r.ownID(s), s.secret)
+	}
+	if m := envReference.FindStringSubmatch(text); m != nil && s.secret && !r.stored {
+		return r.named(s, m[1], text)
 	}
 	if r.stored && ownReference(text) {
 		return r.reference(s, text[len("${input:"):len(text)-1])
@@ -174,6 +179,9 @@ func (r *reader) samplePaths(s gap, text string) (string, bool) {
 	out := pathRun.ReplaceAllStringFunc(text, ask)
 	return out, some
 }
+
+// envReference is how some servers name a variable that they read themselves.
+var envReference = regexp.MustCompile(`^env:([A-Za-z_]\w*)$`)
 
 var upperMarker = regexp.MustCompile(`^\{[A-Z][A-Z0-9_]{2,}\}$`)
 
@@ -311,10 +319,12 @@ func (r *reader) named(s gap, name, whole string) string {
 }
 
 var (
-	embedded   = regexp.MustCompile(`<([A-Za-z_][\w .:-]{1,60})>|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
-	userInfo   = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
-	queryPart  = regexp.MustCompile(`(^|[?&;])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
-	jsonPair   = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
+	embedded  = regexp.MustCompile(`<([A-Za-z_][\w .:-]{1,60})>|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
+	userInfo  = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
+	queryPart = regexp.MustCompile(`(^|[?&;\s])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
+	jsonPair  = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
+	// sampleHost is a host that nobody has: all of it is asked for.
+	sampleHost = regexp.MustCompile(`(://)((?:your|my)-(?:own-)?(?:server|domain|host|instance|site|app|url|endpoint|mcp-server|server-url)(?:-\w+)?)\.(?:com|net|org|io|dev|app|ai|co)\b`)
 	bracedName = regexp.MustCompile(`(^|[^$%{])\{([A-Z][A-Z0-9_]{2,})\}`)
 	urlVar     = regexp.MustCompile(`\{([A-Za-z_]\w*)\}`)
 )
@@ -329,6 +339,13 @@ func (r *reader) parts(s gap, text string) string {
 	}
 	if s.url {
 		text = r.urlParts(s, text)
+	}
+	if !r.stored {
+		text = replaceGroups(sampleHost, text, func(g []string) string {
+			in := s
+			in.id, in.arg = "VALUE", true
+			return g[1] + r.vals.declare(r.sampleID(in, g[2]), false)
+		})
 	}
 	if r.stored || pathLike(text) || strings.Count(text, " ") > 6 || s.shell {
 		return text
@@ -363,7 +380,11 @@ func (r *reader) pairsIn(s gap, text string) string {
 		if isRef(g[3]) || !in.secret && !sample(g[3], false) && !knownSecret.MatchString(g[3]) || noSecret(g[3]) {
 			return g[0]
 		}
-		return g[1] + r.whole(in, g[3]) + g[4]
+		lead := scheme.FindString(g[3])
+		if g[3] == lead || noSecret(g[3][len(lead):]) {
+			return g[0]
+		}
+		return g[1] + lead + r.whole(in, g[3][len(lead):]) + g[4]
 	})
 }
 
@@ -418,7 +439,7 @@ func (r *reader) urlParts(s gap, text string) string {
 	head, query, cut := strings.Cut(text, "?")
 	seg := strings.Split(head, "/")
 	for i := 3; i < len(seg); i++ {
-		if randomLooking(seg[i]) || wholeSecret(seg[i]) {
+		if randomLooking(seg[i]) || wholeSecret(seg[i]) || uuidKey.MatchString(seg[i]) && opensServer(seg, i) {
 			seg[i] = r.vals.take(s.server, upperSnake(s.server+"_URL_KEY"), s.where, seg[i])
 		}
 	}
@@ -426,6 +447,16 @@ func (r *reader) urlParts(s gap, text string) string {
 		head += "?" + query
 	}
 	return head
+}
+
+// opensServer reports whether a UUID in a path is what lets a caller in: an address that a host of servers made for one
+// person, and not the number of a workspace or project.
+func opensServer(seg []string, i int) bool {
+	switch strings.TrimSuffix(strings.ToLower(seg[i-1]), "s") {
+	case "workspace", "project", "org", "organization", "team", "account", "tenant", "user", "agent", "subscription", "app", "site", "customer", "space", "dataset", "database", "environment", "env":
+		return false
+	}
+	return slices.ContainsFunc(seg[3:], func(s string) bool { return s == "mcp" || s == "server" || s == "sse" || s == "s" })
 }
 
 // replaceGroups is ReplaceAllStringFunc with the groups at hand.

@@ -40,6 +40,9 @@ func secretName(name string) bool {
 	if len(w) == 0 {
 		return false
 	}
+	if n := len(w); n > 1 && (w[n-2] == "webhook" || w[n-2] == "hook") && (w[n-1] == "url" || w[n-1] == "uri") {
+		return true
+	}
 	switch last := w[len(w)-1]; last {
 	case "path", "file", "dir", "folder", "location", "count", "max", "limit", "min", "user", "username", "url", "uri", "endpoint", "host", "port", "type",
 		"enabled", "disabled", "ttl", "expiry", "expires", "timeout", "budget", "size", "length", "tokens", "keys", "public", "name", "header", "prefix", "mode",
@@ -48,9 +51,11 @@ func secretName(name string) bool {
 	case "id":
 		return len(w) > 2 && w[len(w)-2] == "key" && w[len(w)-3] == "access"
 	case "key":
-		return len(w) == 1 || !slices.Contains([]string{"public", "primary", "foreign", "sort", "partition", "project", "issue", "cache", "map", "row"}, w[len(w)-2])
-	case "pat", "pw", "pin", "auth", "authorization", "bearer", "cookie", "jwt", "dsn", "otp", "sid", "sig", "signature", "webhook", "session":
+		return len(w) == 1 || !slices.Contains([]string{"public", "primary", "foreign", "sort", "partition", "project", "issue", "cache", "map", "row", "file", "doc", "document", "page", "board", "space", "sheet", "team", "column", "object", "registry", "host"}, w[len(w)-2])
+	case "pat", "pw", "pin", "auth", "authorization", "bearer", "cookie", "jwt", "dsn", "otp", "sid", "sig", "signature", "webhook", "session", "mnemonic":
 		return true
+	case "phrase":
+		return len(w) > 1 && (w[len(w)-2] == "seed" || w[len(w)-2] == "recovery" || w[len(w)-2] == "pass" || w[len(w)-2] == "secret")
 	}
 	for _, s := range w {
 		switch s {
@@ -83,13 +88,17 @@ var knownSecret = regexp.MustCompile(`(?:\b|_)(?:` +
 	`BSA[\w-]{16,}|ntn_\w{16,}|secret_\w{20,}|npm_\w{20,}|pypi-[\w-]{20,}|hf_\w{16,}|r8_\w{16,}|lin_api_\w{12,}|pat[a-zA-Z0-9]{12,}\.\w{20,}|` +
 	`SG\.[\w-]{16,}|dop_v1_\w{20,}|shp(?:at|ss)_\w{16,}|tvly-[\w-]{10,}|fc-[a-f0-9]{16,}|pplx-\w{16,}|gsk_\w{16,}|xai-\w{16,}|ctx7sk-[\w-]{12,}|` +
 	`ATATT[\w=-]{16,}|ATCTT[\w=-]{16,}|apify_api_\w{16,}|phx_\w{16,}|sntry[su]_[\w=-]{16,}|dapi[a-f0-9]{20,}|glsa_\w{20,}|rnd_\w{16,}|vcp_\w{16,}|` +
+	`hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]{20,}|discord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}|api\.telegram\.org/bot\d+:[\w-]{20,}|` +
 	`eyJ[\w-]{10,}\.eyJ[\w-]{8,}[\w.-]*|AGE-SECRET-KEY-\w+|jina_\w{16,}|exa_\w{16,}|nvapi-[\w-]{16,}|sm_[A-Za-z0-9_]{20,}` +
 	`)|\$(?:2[aby]|argon2i?d?|6|5)\$[\w./$,=+-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
 var (
 	hexKey  = regexp.MustCompile(`^(?i:[0-9a-f]{32,})$`)
 	uuidKey = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
-	keyRun  = regexp.MustCompile(`^[A-Za-z0-9_+/=~-]{24,}$`)
+	// publicPrefix begins ids that services hand out and that open nothing.
+	publicPrefix = regexp.MustCompile(`^(?:price|prod|cus|acct|asst|proj|org|team|vs|user|usr|prj|plan)[_-]`)
+	plainFile    = regexp.MustCompile(`^[\w.-]+\.(?:json|ya?ml|pem|key|crt|cer|p12|pfx|txt|env|toml|ini|cfg|conf)$`)
+	keyRun       = regexp.MustCompile(`^[A-Za-z0-9_+/=~-]{24,}$`)
 )
 
 // wholeSecret reports whether all of a text is one credential of a known service.
@@ -123,7 +132,7 @@ func randomLooking(s string) bool {
 	if hexKey.MatchString(s) {
 		return true
 	}
-	if !keyRun.MatchString(s) || uuidKey.MatchString(s) || strings.Count(s, "/") > 1 || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "-") {
+	if publicPrefix.MatchString(s) || !keyRun.MatchString(s) || uuidKey.MatchString(s) || strings.Count(s, "/") > 1 || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "-") {
 		return false
 	}
 	var upper, lower, digit, turns, run, longest int
@@ -162,7 +171,7 @@ func noSecret(v string) bool {
 	if len(v) < 4 && strings.Trim(v, "0123456789") == "" {
 		return true
 	}
-	return pathLike(v) || uriWithoutSecret(v)
+	return pathLike(v) || uriWithoutSecret(v) || plainFile.MatchString(v) && !knownSecret.MatchString(v)
 }
 
 // uriWithoutSecret reports whether v is a plain URL: no user info, no query, no key in its path.

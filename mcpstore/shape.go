@@ -52,14 +52,14 @@ func serverLike(n *node) bool {
 				return true
 			}
 		case "url", "serverUrl", "server_url", "httpUrl", "http_url", "sseUrl", "serverURL", "endpoint", "uri", "baseUrl":
-			if strings.Contains(m.value.str(), "://") || strings.HasPrefix(m.value.str(), "${") {
+			if s := m.value.str(); strings.Contains(s, "://") || s != "" && strings.IndexByte("$<{", s[0]) >= 0 {
 				return true
 			}
 		case "mcp_config":
 			return true
 		}
 	}
-	return n.get("type") != nil && transportWord(n.get("type").str()) != "" && (n.get("args") != nil || n.get("uri") != nil)
+	return n.get("type") != nil && transportWord(n.get("type").str()) != "" && (n.get("args") != nil || n.get("uri") != nil || n.get("url").is(textNode))
 }
 
 // anyServer reports whether some member or item looks like a server.

@@ -21,6 +21,7 @@ const (
 	urlKey
 	headersKey
 	envHeadersKey // header → name of a variable
+	requestKey    // an object with headers
 	bearerKey     // name of a variable with a bearer token
 	typeKey
 	disabledKey
@@ -58,6 +59,8 @@ func meaningOf(key string) meaning {
 		return urlKey
 	case "headers", "http_headers", "httpHeaders", "customHeaders":
 		return headersKey
+	case "requestOptions", "request_options", "requestInit":
+		return requestKey
 	case "env_http_headers":
 		return envHeadersKey
 	case "bearer_token_env_var":
