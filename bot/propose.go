@@ -290,12 +290,13 @@ func noteBlocks(p schemas.Proposal) []Block {
 	typed := p.Edit.Source == "add" || p.Edit.Source == "edit" // whoever fills in a form knows the paths of this place
 	var facts []Fact
 	for _, l := range labels {
-		word := l.word
-		for _, n := range p.Notes {
-			if n.Kind == l.kind && !(typed && n.Kind == schemas.NotePath) {
-				facts = append(facts, Fact{Label: word, Value: noteText(n)})
-				word = ""
-			}
+		ns := slices.DeleteFunc(slices.Clone(p.Notes), func(n schemas.Note) bool { return n.Kind != l.kind || typed && n.Kind == schemas.NotePath })
+		if len(ns) > 2 && l.kind == schemas.NotePath {
+			facts = append(facts, Fact{Label: "paths", Value: thousands(len(ns)) + " arguments are paths; they must exist where the servers run", Note: "Show everything names them"})
+			continue
+		}
+		for i, n := range ns {
+			facts = append(facts, Fact{Label: map[bool]string{true: l.word}[i == 0], Value: noteText(n)})
 		}
 	}
 	const most = 24

@@ -125,8 +125,9 @@ function copier(text) {
 }
 
 function problems(list) {
-  return h("div", { class: "problems", role: "table", "aria-label": "Mistakes" }, list.map((p) => h("div", { role: "row", class: "problem" },
-    h("span", { role: "cell", class: "place" }, p.line ? `${p.line}:${p.col || 1}` : p.file || "–"),
+  const placed = list.some((p) => p.line || p.file);
+  return h("div", { class: placed ? "problems" : "problems placeless", role: "table", "aria-label": "Mistakes" }, list.map((p) => h("div", { role: "row", class: "problem" },
+    placed && h("span", { role: "cell", class: "place" }, p.line ? `${p.line}:${p.col || 1}` : p.file || "–"),
     h("span", { role: "cell" }, p.server && h("b", null, p.server, ": "), spans(p.text),
       p.hint && h("span", { class: "note" }, " ", spans(p.hint)), p.excerpt && excerpt(p)))));
 }
