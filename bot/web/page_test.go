@@ -431,3 +431,41 @@ func TestScreenshot(t *testing.T) {
 	b.text(`document.querySelector("#say").focus()`)
 	b.picture(*screenshot)
 }
+
+func TestPage_RefusedFormComesBackFilled(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 1100, 800, false)
+	form := func(id string) bot.Reply {
+		return bot.Reply{ID: id, Expires: time.Now().Add(time.Minute), Form: &bot.Form{Title: "edit files", Fields: []bot.Field{
+			{Name: "args", Label: "arguments"}, {Name: "dry", Label: "dry", Kind: "boolean"}, {Name: "key", Label: "key", Kind: "secret"}}}}
+	}
+	s.reply = func(_ context.Context, req bot.Request) bot.Reply {
+		switch {
+		case req.Action == nil:
+			return form("one")
+		case req.Action.ID == "one":
+			r := form("two")
+			r.Bad, r.Code, r.Replace = true, schemas.CodeInvalid, "one"
+			r.Blocks = []bot.Block{{Text: "the form has a mistake; nothing was changed"}}
+			return r
+		}
+		return bot.Reply{Replace: "two", Blocks: []bot.Block{{Text: "files is ready"}}}
+	}
+	b.say("/mcp edit files")
+	b.fill(`[name=args]`, `-y "x`)
+	b.click(`[name=dry]`)
+	b.fill(`[name=key]`, "hunter2")
+	b.click(`.form [type=submit]`)
+	b.until(`document.querySelector("#log").textContent.includes("has a mistake") && document.querySelectorAll(".form").length === 1`)
+	b.until(`document.activeElement.name === "args"`)
+	if got := b.text(`["args", "key"].map((n) => document.querySelector("[name=" + n + "]").value) + " " + document.querySelector("[name=dry]").checked`); got != `-y "x, true` {
+		t.Errorf("the form came back with %q", got)
+	}
+	b.fill(`[name=args]`, `"`)
+	b.key(kb.Enter)
+	b.until(`document.querySelector("#log").textContent.includes("files is ready")`)
+	b.until(`document.activeElement.id === "say"`) // the button that was pressed is gone, the focus is not
+	if got := s.last().Action.Values["args"]; got != `-y "x"` {
+		t.Errorf("the bot got %q", got)
+	}
+}
