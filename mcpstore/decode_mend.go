@@ -87,7 +87,15 @@ func (m *mender) ended() bool {
 	if m.stuck != nil || m.i >= len(m.src) {
 		return true
 	}
-	return m.first && m.bare && len(m.open) == 1 && m.want == wantComma && m.src[m.i] != ','
+	if !m.first || !m.bare || len(m.open) > 1 || m.want != wantComma {
+		return false
+	}
+	if m.src[m.i] != ',' {
+		return true
+	}
+	look := &mender{src: m.src, i: m.i + 1}
+	look.skip()
+	return look.i >= len(look.src) || look.src[look.i] != '"' || !look.keyAhead()
 }
 
 // apply gives the mended text.

@@ -1,6 +1,7 @@
 package mcpstore
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 
@@ -14,7 +15,7 @@ const maxTOMLLines = 5_000
 
 // parseTOML reads TOML 1.0 into nodes.
 func parseTOML(src *source) (*node, schemas.Problems) {
-	if len(src.lines) > maxTOMLLines {
+	if len(src.lines) > maxTOMLLines || bytes.Count(src.text, []byte("=")) > 2*maxTOMLLines {
 		return nil, schemas.Problems{{File: src.name, Line: 1, Col: 1, Text: "this is too long for TOML"}}
 	}
 	var all map[string]any

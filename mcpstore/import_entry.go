@@ -70,7 +70,9 @@ func (e *entry) member(m member) {
 	case envNamesKey:
 		e.envNames(m, p)
 	case envFileKey:
-		e.say(schemas.NoteIgnored, m.at, "%s %s is not read; give its values when you are asked", m.key, shownText(v.str()))
+		if strings.TrimSpace(v.str()) != "" {
+			e.say(schemas.NoteIgnored, m.at, "%s %s is not read; give its values when you are asked", m.key, shownText(v.str()))
+		}
 	case cwdKey:
 		e.cwd = e.one(m, p)
 	case urlKey:
@@ -317,6 +319,9 @@ func (e *entry) pair(v *node, p, key string, header bool) []bit {
 		sep = ":"
 	}
 	name, value, ok := strings.Cut(v.str(), sep)
+	if !ok && header { // codex mcp add --header NAME=value
+		name, value, ok = strings.Cut(v.str(), "=")
+	}
 	switch {
 	case v.kind != textNode:
 		e.wrong(v.at, p, e.name, "", "an item of %q must be text, not %s", key, v.kind)

@@ -207,8 +207,9 @@ func blankAround(text []byte, from, to int) []byte {
 }
 
 var (
-	quoteMark = regexp.MustCompile(`(?m)^[ \t]*(?:>[ \t]?)+`)
-	numbered  = regexp.MustCompile(`(?m)^[ \t]*(\d{1,5})(?:[ \t]*[|:│]|[ \t]|$)`)
+	commentMark = regexp.MustCompile(`(?m)^[ \t]*(?:/\*\*?[ \t]*$|\*/[ \t]*$|\*(?:[ \t]|$)|//+|#+(?:[ \t]|$))`)
+	quoteMark   = regexp.MustCompile(`(?m)^[ \t]*(?:>[ \t]?)+`)
+	numbered    = regexp.MustCompile(`(?m)^[ \t]*(\d{1,5})(?:[ \t]*[|:│]|[ \t]|$)`)
 )
 
 // undress takes away what chats, diffs, listings and web pages put around every line, keeping lines and columns where it can.
@@ -230,6 +231,9 @@ func undress(text []byte) ([]byte, []string) {
 	case len(quoteMark.FindAllIndex(text, -1)) == full:
 		text = blankMatches(text, quoteMark)
 		said = append(said, "the quote marks before the lines were left out")
+	case full > 1 && len(commentMark.FindAllIndex(text, -1)) == full:
+		text = blankMatches(text, commentMark)
+		said = append(said, "the comment marks before the lines were left out")
 	case full > 1 && counts(text, full):
 		text = blankMatches(text, numbered)
 		said = append(said, "the line numbers were left out")

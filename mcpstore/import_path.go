@@ -20,7 +20,7 @@ var (
 
 // isSamplePath reports whether a path only shows what to write there.
 func isSamplePath(s string) bool {
-	return (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~") || windowsPath.MatchString(s)) && !strings.Contains(s, "://") &&
+	return (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "path/to/") || strings.HasPrefix(s, "./path/to/") || strings.HasPrefix(s, "~") || windowsPath.MatchString(s)) && !strings.Contains(s, "://") &&
 		(samplePath.MatchString(s) || pathHole.MatchString(s))
 }
 
@@ -192,6 +192,9 @@ func (e *entry) pathNotes(s *schemas.Server) {
 		kind := foreignPath(value)
 		if kind == "" && scriptFile.MatchString(value) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
 			kind = "a relative path"
+			if strings.HasPrefix(value, "/") {
+				kind = "a path"
+			}
 		}
 		if kind != "" && !strings.HasPrefix(value, "${input:") {
 			e.say(schemas.NotePath, at, "args %d is %s: %s; it must exist where the server runs", i+1, kind, shownText(value))

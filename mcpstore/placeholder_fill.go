@@ -2,6 +2,7 @@ package mcpstore
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,7 +104,8 @@ func (r *reader) fill(s gap, text string) string {
 	if s.arg && !s.shell && upperMarker.MatchString(text) {
 		return r.named(s, strings.Trim(text, "{}"), text)
 	}
-	if !r.stored && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
+	partly := s.arg && pathHole.MatchString(text) && !markerForm.MatchString(text) // only the <…> in it are asked for
+	if !r.stored && !partly && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
 		return r.vals.declare(r.sampleID(s, text), s.secret)
 	}
 	if !r.stored && !s.url && s.where != "the command" && !s.shell && !strings.Contains(text, "://") {
@@ -159,7 +161,7 @@ func (r *reader) samplePaths(s gap, text string) (string, bool) {
 		some = true
 		id := s.id
 		if s.arg && (strings.HasPrefix(id, "VALUE") || !whole && id == strings.ToLower(id)) {
-			id = "PATH"
+			id = pathID(p)
 		}
 		base := id
 		for n := 2; r.samples[id] != "" && r.samples[id] != p || r.samples[id] == "" && r.vals.input(id) != nil; n++ {
@@ -182,6 +184,16 @@ func (r *reader) samplePaths(s gap, text string) (string, bool) {
 
 // envReference is how some servers name a variable that they read themselves.
 var envReference = regexp.MustCompile(`^env:([A-Za-z_]\w*)$`)
+
+// pathID names the input for a sample path by its last part: PATH_TO_DESKTOP.
+func pathID(p string) string {
+	last := path.Base(strings.ReplaceAll(p, `\`, "/"))
+	last = strings.TrimSuffix(last, path.Ext(last))
+	if w := words(last); len(w) > 0 && len(last) <= 30 {
+		return upperSnake("path to " + strings.Join(w, " "))
+	}
+	return "PATH"
+}
 
 var upperMarker = regexp.MustCompile(`^\{[A-Z][A-Z0-9_]{2,}\}$`)
 
@@ -215,7 +227,7 @@ func (r *reader) ownID(s gap) string {
 
 // sampleID names the input for a sample text: by its place, else by its own words.
 func (r *reader) sampleID(s gap, text string) string {
-	if !s.arg && !s.url || s.id != "" && !strings.HasPrefix(s.id, "VALUE") {
+	if !s.arg && !s.url || s.id != "" && s.id != "URL" && !strings.HasPrefix(s.id, "VALUE") {
 		return r.ownID(s)
 	}
 	w := words(text)

@@ -199,7 +199,7 @@ func search(n *node, ptr string, depth int, out *[]container) {
 			continue
 		}
 		if v.kind != objectNode && v.kind != listNode {
-			if sure, _, _ := containerKey(m.key); sure && depth == 0 {
+			if p := plain(m.key); (p == "mcpservers" || p == "contextservers") && depth == 0 {
 				*out = append(*out, container{key: m.key, node: v, at: m.at, ptr: p})
 			}
 			continue
