@@ -133,11 +133,11 @@ func refusedState(name string, state schemas.State, why string, needs []string) 
 	case schemas.Needs:
 		e.Code, e.Text = schemas.CodeNeeds, name+" needs "+strings.Join(needs, ", ")
 	case schemas.NeedsConnect:
-		e.Code, e.Text, e.Hint = schemas.CodeNeeds, name+" needs a sign-in", "/mcp connect "+name
+		e.Code, e.Text, e.Hint = schemas.CodeNeeds, name+" needs a sign-in", "`/mcp connect "+name+"`"
 	case schemas.PendingState:
 		e.Code, e.Text = schemas.CodePending, name+" waits for approval"
 	case schemas.Failed:
-		e.Text, e.Hint = name+" failed: "+why, "/mcp doctor "+name
+		e.Text, e.Hint = name+" failed: "+why, "`/mcp doctor "+name+"`"
 	case schemas.Off:
 		e.Hint = "/mcp enable " + name
 	}
@@ -153,9 +153,9 @@ func (c *call) admit(context.Context) error {
 	case "":
 		return nil
 	case "new":
-		return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " is new since the approval and waits for one", Hint: "/mcp show " + c.tool.Server}
+		return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " is new since the approval and waits for one", Hint: "`/mcp enable " + c.tool.Server + "` shows the change"}
 	}
-	return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " changed after it was approved and waits for a new approval", Hint: "/mcp show " + c.tool.Server}
+	return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " changed after it was approved and waits for a new approval", Hint: "`/mcp enable " + c.tool.Server + "` shows the change"}
 }
 
 // arguments checks them against the tool's schema, all mistakes at once.
@@ -192,7 +192,7 @@ func (c *call) permit(ctx context.Context) error {
 	case d.Verb == schemas.Allow || c.Origin == schemas.ByPerson:
 		return nil
 	case c.r.opt.Gate == nil:
-		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody can be asked here", Hint: "/mcp call " + c.tool.Full()}
+		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody can be asked here", Hint: "`/mcp call " + c.tool.Full() + "`"}
 	}
 	answer, err := c.r.opt.Gate.Ask(ctx, schemas.Ask{Caller: c.Caller, Tool: c.tool.Tool, Args: c.Args, Why: d.Why})
 	switch {
@@ -218,14 +218,14 @@ func (c *call) permit(ctx context.Context) error {
 }
 
 func denied(t schemas.Tool, d schemas.Decision) *schemas.Error {
-	hint := "a manager can /mcp policy allow " + t.Full()
+	hint := "a manager can `/mcp policy allow " + t.Full() + "`"
 	switch {
 	case d.Hidden:
-		hint = "/mcp policy allow " + t.Full() + " me"
+		hint = "`/mcp policy allow " + t.Full() + " me`"
 	case d.Mine:
-		hint = "/mcp policy forget " + d.Rule + " me"
+		hint = "`/mcp policy forget " + d.Rule + " me`"
 	case d.Rule != "": // deny wins over allow
-		hint = "a manager can /mcp policy forget " + d.Rule
+		hint = "a manager can `/mcp policy forget " + d.Rule + "`"
 	}
 	return &schemas.Error{Code: schemas.CodeDenied, Text: d.Why + ": " + t.Full(), Hint: hint}
 }
@@ -310,7 +310,7 @@ func (c *call) reach(ctx context.Context) error {
 			return err
 		}
 	}
-	return &schemas.Error{Code: schemas.CodeNotReady, Text: c.tool.Server + " keeps stopping; the call did not run", Hint: "/mcp doctor " + c.tool.Server}
+	return &schemas.Error{Code: schemas.CodeNotReady, Text: c.tool.Server + " keeps stopping; the call did not run", Hint: "`/mcp doctor " + c.tool.Server + "`"}
 }
 
 // recheck looks everything up again if something changed while the call waited.
@@ -395,7 +395,7 @@ func (t *thread) awaken(ctx context.Context, name string, m schemas.MemberID) er
 		case <-t.done:
 			return &schemas.Error{Code: schemas.CodeNotReady, Text: "bobbin is shutting down; the call did not run"}
 		case <-limit.C:
-			return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " takes too long to start; the call did not run", Hint: "/mcp doctor " + name}
+			return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " takes too long to start; the call did not run", Hint: "`/mcp doctor " + name + "`"}
 		case <-ctx.Done():
 			return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " was still starting; the call did not run", Err: ctx.Err()}
 		}

@@ -37,8 +37,8 @@ func TestCall_RefusedNeverReachesTheServer(t *testing.T) {
 		"twice":           {by(one, "s.echo", `{"text":"a","text":"b"}`), schemas.CodeInvalid, "given twice"},
 		"too large":       {by(one, "s.echo", `{"text":"`+strings.Repeat("x", 1<<20)+`"}`), schemas.CodeTooLarge, "1024 KiB"},
 		"unknown":         {by(one, "s.nothing_like_it", `{}`), schemas.CodeNotFound, "/mcp tools"},
-		"denied":          {by(one, "s.secret", ``), schemas.CodeDenied, "a rule of this thread denies it: s.secret | a manager can /mcp policy forget s.sec*"},
-		"shell by person": {by(one, "s.run_command", ``), schemas.CodeDenied, "shell tools are denied here unless a manager allows them: s.run_command | a manager can /mcp policy allow s.run_command"},
+		"denied":          {by(one, "s.secret", ``), schemas.CodeDenied, "a rule of this thread denies it: s.secret | a manager can `/mcp policy forget s.sec*`"},
+		"shell by person": {by(one, "s.run_command", ``), schemas.CodeDenied, "shell tools are denied here unless a manager allows them: s.run_command | a manager can `/mcp policy allow s.run_command`"},
 		"guest":           {guest, schemas.CodeDenied, "guests may look"},
 		"asks, no gate":   {assistant, schemas.CodeAsk, "needs a person's yes"},
 	} {

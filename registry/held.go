@@ -108,7 +108,7 @@ func (e acceptEvent) handle(t *thread) {
 			e.reply <- &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("%s has no tool %q", e.server, short(schemas.Clean(name, true), 64))}
 			return
 		case pin != e.seen[name]:
-			e.reply <- &schemas.Error{Code: schemas.CodeConflict, Text: name + " changed again meanwhile, so nothing was approved", Hint: "/mcp enable " + e.server + " shows it as it is now"}
+			e.reply <- &schemas.Error{Code: schemas.CodeConflict, Text: name + " changed again meanwhile, so nothing was approved", Hint: "`/mcp enable " + e.server + "` shows it as it is now"}
 			return
 		}
 		pins[name] = now[name]

@@ -159,7 +159,7 @@ func TestTools_PoisonedTexts(t *testing.T) {
 		toolJSON("t", readOnly, `"title":"T\u001b[31m\u202e"`, `"description":"a\u200bb\udb40\udc41 `+strings.Repeat("x", 5000)+`"`,
 			`"inputSchema":{"type":"object","properties":{"p":{"type":"string","description":"\u001b]8;;x\u0007d","enum":["\u2066e"],"default":"f\ufeff"}}}`),
 		toolJSON("n", `"inputSchema":{"type":"object","properties":{"p\u200b":{}}}`),
-		toolJSON("ok", readOnly),
+		toolJSON("ok", readOnly), toolJSON("x`/mcp remove s`", readOnly),
 	)}})
 	h.set(one, entry("s", "a"))
 	h.apply(one)
@@ -174,7 +174,7 @@ func TestTools_PoisonedTexts(t *testing.T) {
 	if !strings.Contains(string(tl.Raw), `\u200b`) && !strings.Contains(string(tl.Raw), "\u200b") {
 		t.Error("the raw definition is not whole")
 	}
-	if st := h.status(one, "s"); !strings.Contains(st.Why, "n its schema holds invisible characters in a name") {
+	if st := h.status(one, "s"); !strings.Contains(st.Why, "n its schema holds invisible characters in a name") || !strings.Contains(st.Why, "its name holds a backtick") {
 		t.Errorf("%q", st.Why)
 	}
 }

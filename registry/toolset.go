@@ -119,6 +119,8 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 		return nil, w.Name, fmt.Sprintf("its name is longer than %d bytes", maxToolName)
 	case schemas.Clean(w.Name, true) != w.Name || strings.TrimSpace(w.Name) != w.Name:
 		return nil, w.Name, "its name holds invisible characters"
+	case strings.Contains(w.Name, "`"): // it could pass for a command to press in what people read
+		return nil, w.Name, "its name holds a backtick"
 	case len(w.Input)+len(w.Output) > session.MaxSchema:
 		return nil, w.Name, fmt.Sprintf("its schemas are larger than %d KiB", session.MaxSchema>>10)
 	}
