@@ -184,7 +184,7 @@ func (s *Store) revision(id schemas.ThreadID, rev string) (revisionFile, error) 
 		}
 	}
 	return revisionFile{}, &schemas.Error{
-		Code: schemas.CodeNotFound, Text: fmt.Sprintf("no revision is called %.20q", rev), Hint: "/mcp history shows the last 50",
+		Code: schemas.CodeNotFound, Text: fmt.Sprintf("no revision is called %.20q", rev), Hint: "`/mcp history` shows the last 50",
 	}
 }
 

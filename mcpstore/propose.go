@@ -206,7 +206,7 @@ func (p *plan) put() error {
 			continue
 		}
 		if x != nil && x.before != nil && x.remote != srv.Remote() {
-			return invalid(fmt.Sprintf("%s is already the name of a %s", srv.Name, kindWords(x.remote)), "choose another name, or /mcp remove "+srv.Name+" first")
+			return invalid(fmt.Sprintf("%s is already the name of a %s", srv.Name, kindWords(x.remote)), "choose another name, or `/mcp remove "+srv.Name+"` first")
 		}
 		if x == nil {
 			x = &transition{remote: srv.Remote(), enabled: true}
@@ -284,7 +284,7 @@ func (p *plan) undo(s *Store) ([]schemas.Input, error) {
 			doc = s.decode(i, []byte(text))
 		}
 		if len(doc.Problems) > 0 {
-			return nil, &schemas.Error{Code: schemas.CodeUnreadable, Text: "the stored revision is damaged", Hint: "choose another one in /mcp history"}
+			return nil, &schemas.Error{Code: schemas.CodeUnreadable, Text: "the stored revision is damaged", Hint: "choose another one in `/mcp history`"}
 		}
 		for _, srv := range doc.Servers {
 			srv = canonical(srv)
@@ -396,7 +396,7 @@ func invalid(text, hint string) *schemas.Error {
 }
 
 func unknownServer(cfg schemas.Config, name string) *schemas.Error {
-	e := &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("no server is called %.60q here", name), Hint: "/mcp list shows all"}
+	e := &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("no server is called %.60q here", name), Hint: "`/mcp list` shows all"}
 	best := max(2, len(name)/3) + 1
 	for _, entry := range cfg.Entries {
 		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(entry.Name)); d < best && len(name) <= 100 {

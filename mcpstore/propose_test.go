@@ -205,7 +205,7 @@ func TestPropose_HandEdit(t *testing.T) {
 func TestPropose_Names(t *testing.T) {
 	r := open(t, mcpstore.Options{})
 	r.commit(alice, put(draft("github", "echo"), draft("a.b", "echo")))
-	for name, hint := range map[string]string{"githib": `did you mean "github"?`, "GITHUB": `did you mean "github"?`, "zzzzzz": "/mcp list shows all"} {
+	for name, hint := range map[string]string{"githib": `did you mean "github"?`, "GITHUB": `did you mean "github"?`, "zzzzzz": "`/mcp list` shows all"} {
 		for _, e := range []schemas.Edit{{Remove: []string{name}}, {Enable: []string{name}}, {Approve: []string{name}}, {PutBack: []string{name}}} {
 			if got := r.refused(alice, e, schemas.CodeNotFound); got.Hint != hint {
 				t.Errorf("%s: %q", name, got.Hint)

@@ -218,7 +218,7 @@ func failure(text string, err error) *schemas.Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Code, e.Text, e.Hint = schemas.CodeConflict, text+": somebody else is writing", "try again in a moment"
 	case errors.Is(err, durable.ErrUnsynced):
-		e.Code, e.Text, e.Hint = schemas.CodeUnknown, text+": the disk did not confirm it", "look at /mcp list before you try again"
+		e.Code, e.Text, e.Hint = schemas.CodeUnknown, text+": the disk did not confirm it", "look at `/mcp list` before you try again"
 	}
 	return e
 }

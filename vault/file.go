@@ -162,7 +162,7 @@ func (v *Vault) change(ctx context.Context, m schemas.MemberID, f func(key []byt
 	} else {
 		var data []byte
 		if data, err = s.encode(); err == nil && len(data) > maxFile {
-			return &schemas.Error{Code: schemas.CodeTooLarge, Text: "the values of this member are too long together", Hint: "delete some with /mcp secrets"}
+			return &schemas.Error{Code: schemas.CodeTooLarge, Text: "the values of this member are too long together", Hint: "delete some with `/mcp secrets`"}
 		}
 		if err == nil {
 			err = v.dir.Write(name, data)

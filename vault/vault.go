@@ -79,7 +79,7 @@ func (v *Vault) Put(ctx context.Context, k schemas.SecretKey, value schemas.Secr
 		}
 		if !s.replace(k, raw) {
 			if len(s.raw) >= maxValues {
-				return &schemas.Error{Code: schemas.CodeTooLarge, Text: fmt.Sprintf("there are %d values already", maxValues), Hint: "delete some with /mcp secrets"}
+				return &schemas.Error{Code: schemas.CodeTooLarge, Text: fmt.Sprintf("there are %d values already", maxValues), Hint: "delete some with `/mcp secrets`"}
 			}
 			s.raw = append(s.raw, raw)
 		}
@@ -102,11 +102,11 @@ func (v *Vault) Reveal(ctx context.Context, k schemas.SecretKey) (schemas.Secret
 	}
 	i := s.find(k)
 	if i < 0 {
-		return schemas.Secret{}, &schemas.Error{Code: schemas.CodeNeeds, Text: fmt.Sprintf("%q has no value yet", k.Name), Hint: "enter it with /mcp secrets"}
+		return schemas.Secret{}, &schemas.Error{Code: schemas.CodeNeeds, Text: fmt.Sprintf("%q has no value yet", k.Name), Hint: "enter it with `/mcp secrets`"}
 	}
 	plain, err := open(key, k, s.entries[i].Nonce, s.entries[i].Sealed)
 	if err != nil {
-		return schemas.Secret{}, &schemas.Error{Code: schemas.CodeUnreadable, Text: fmt.Sprintf("the sealed value of %q is damaged", k.Name), Hint: "enter it again with /mcp secrets", Err: err}
+		return schemas.Secret{}, &schemas.Error{Code: schemas.CodeUnreadable, Text: fmt.Sprintf("the sealed value of %q is damaged", k.Name), Hint: "enter it again with `/mcp secrets`", Err: err}
 	}
 	defer clear(plain)
 	return schemas.NewSecret(string(plain)), nil
