@@ -64,7 +64,7 @@ func (b *Bot) add(ctx context.Context, t turn) (Reply, error) {
 		}
 	}
 	if strings.Contains(values["name"], "://") || strings.HasPrefix(values["command"], "http") {
-		return Reply{}, invalid("that is an address; remote servers are added with /mcp connect", "`/mcp connect URL`")
+		return Reply{}, invalid("that is an address; remote servers are added with `/mcp connect`", "`/mcp connect URL`")
 	}
 	if values["name"] == "" || values["command"] == "" {
 		return b.serverForm(t, "add a local server", values, true, func(ctx context.Context, t turn, v map[string]string) (Reply, error) {

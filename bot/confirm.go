@@ -257,10 +257,14 @@ func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
 		if s.Tokens > 0 {
 			line += ", " + about(s.Tokens) + " tokens"
 		}
-		if s.Writing > 0 {
+		if s.Writing > 0 && s.Tools == 1 {
+			line += " · it writes: I ask before each call"
+		} else if s.Writing > 0 {
 			line += " · " + ofThem(s.Writing, "writes", "write") + ": I ask before each"
 		}
-		if s.Blocked > 0 {
+		if s.Blocked > 0 && s.Tools == 1 {
+			line += " · it is denied: `/mcp tools " + name + "`"
+		} else if s.Blocked > 0 {
 			line += " · " + ofThem(s.Blocked, "is", "are") + " denied: `/mcp tools " + name + "`"
 		}
 		if len(s.HeldTools) > 0 {

@@ -123,7 +123,10 @@ func next(c schemas.Caller, e schemas.Entry, s schemas.Status) string {
 		if e.Remote() {
 			return "check the address and the key with `/mcp edit " + name + "`, then `/mcp reload " + name + "`"
 		}
-		return "put right what its last lines say, with `/mcp edit " + name + "` if it is the command, then `/mcp reload " + name + "`"
+		if s.Stderr == "" {
+			return "see that this command starts an MCP server on standard input and output: `/mcp edit " + name + "`"
+		}
+		return "put right what its last lines say: `/mcp edit " + name + "` if it is the command, else mend it and `/mcp reload " + name + "`"
 	case schemas.PendingState, schemas.Off, schemas.Held:
 		return "`/mcp enable " + name + "`"
 	case schemas.Idle:
@@ -190,7 +193,7 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 	if err := mayChange(t.caller, e); err != nil {
 		return Reply{}, err
 	}
-	r.Blocks = append([]Block{{Text: count(len(names), "tool of ", "tools of ") + clean(e.Name) + " changed after approval, so held"}}, r.Blocks...)
+	r.Blocks = append([]Block{{Text: count(len(names), "tool of ", "tools of ") + clean(e.Name) + " changed after approval, so " + map[bool]string{true: "it is held", false: "they are held"}[len(names) == 1]}}, r.Blocks...)
 	r.Blocks = append(r.Blocks, Block{Warning: "What a tool says about itself steers the assistant. Approve only if you trust the new words."})
 	r.Choices = []Choice{{Key: "approve", Label: "Approve"}, {Key: "leave", Label: "Keep held"}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOrManager(t.caller)}

@@ -198,7 +198,7 @@ func (b *Bot) editedCard(e schemas.Edited) Reply {
 		facts = append(facts, Fact{Label: string(c.Kind), Value: clean(c.Server), Note: note})
 	}
 	if e.Policy {
-		facts = append(facts, Fact{Label: "rules", Value: "policy.json holds as it stands now", Note: "/mcp policy show"})
+		facts = append(facts, Fact{Label: "rules", Value: "policy.json holds as it stands now", Note: "`/mcp policy show`"})
 	}
 	r.Blocks = append(r.Blocks, Block{Facts: facts})
 	if len(e.Waiting) == 0 {

@@ -59,7 +59,7 @@ function more(s, send) {
   if (s.runsAs) line.push(`runs as ${s.runsAs}`);
   if (s.since) line.push(ago(s.since));
   if (s.calls) line.push(plural(s.calls, "call"));
-  if (s.writing) line.push(`${s.writing} of its tools write`);
+  if (s.writing) line.push(s.count === 1 ? "it writes" : `${s.writing} of its tools ${s.writing === 1 ? "writes" : "write"}`);
   if (s.blocked) line.push(`${s.blocked} denied`);
   if (line.length) facts.push(h("p", { class: "muted" }, line.join(" · ")));
   const press = (label, text) => h("button", { type: "button", class: "small", "data-key": `${s.kind}/${s.name}/${label}`, onclick: () => send(text) }, label, h("span", { class: "vh" }, ` ${s.name}`));
@@ -74,7 +74,7 @@ function more(s, send) {
   }
   facts.push(h("div", { class: "actions" }, actions));
   if (s.tools?.length) facts.push(h("ul", { class: "tools", "aria-label": `Tools of ${s.name}` }, s.tools.map((t) => toolItem(t, send))));
-  else facts.push(h("p", { class: "muted" }, "no tools known yet"));
+  else if (!s.count) facts.push(h("p", { class: "muted" }, "no tools known yet"));
   return facts;
 }
 
@@ -87,7 +87,7 @@ function toolItem(t, send) {
 
 function ago(since) {
   const min = Math.max(0, Math.round((Date.now() - Date.parse(since)) / 60_000));
-  if (min < 1) return "up since just now";
+  if (min < 1) return "just started";
   if (min < 60) return `up ${min} min`;
   return min < 48 * 60 ? `up ${Math.floor(min / 60)} h` : `up ${Math.floor(min / 1440)} d`;
 }
