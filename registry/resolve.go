@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,9 @@ func (r *Registry) wanted(ctx context.Context, thread schemas.ThreadID, e schema
 		case err != nil:
 			r.opt.Log.Error("cannot read a secret", "thread", thread, "server", e.Name, "input", id, "err", err)
 			w.fault = "the secret " + schemas.Clean(id, true) + " cannot be read"
+			if said, ok := errors.AsType[*schemas.Error](err); ok && said.Code != schemas.CodeInternal {
+				w.fault += ": " + said.Text + "; " + said.Hint
+			}
 		case !ok:
 			w.needs = append(w.needs, id)
 		default:
