@@ -174,7 +174,7 @@ func TestTools_PoisonedTexts(t *testing.T) {
 	if !strings.Contains(string(tl.Raw), `\u200b`) && !strings.Contains(string(tl.Raw), "\u200b") {
 		t.Error("the raw definition is not whole")
 	}
-	if st := h.status(one, "s"); !strings.Contains(st.Why, "n its schema holds invisible characters in a name") || !strings.Contains(st.Why, "its name holds a backtick") {
+	if st := h.status(one, "s"); !strings.Contains(st.Why, "n its schema holds invisible characters in a name") || !strings.Contains(st.Why, "and 1 more") {
 		t.Errorf("%q", st.Why)
 	}
 }
