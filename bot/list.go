@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -89,8 +90,11 @@ func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 	switch s.State {
 	case schemas.Ready:
 		up := "up " + took(b.opt.Now().Sub(s.Since))
-		if s.Since.IsZero() {
+		switch {
+		case s.Since.IsZero():
 			up = ""
+		case b.opt.Now().Sub(s.Since) < time.Second:
+			up = "just started"
 		}
 		if s.Calls > 0 {
 			up = strings.TrimPrefix(up+", "+count(s.Calls, "call", "calls"), ", ")

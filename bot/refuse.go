@@ -82,7 +82,7 @@ func notFound(what, name string, known []string, hint string) error {
 	if n := nearest(name, known); n != "" {
 		hint = "did you mean " + clean(n) + "?"
 	}
-	return &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no " + what + " " + short(clean(name), 60), Hint: hint}
+	return &schemas.Error{Code: schemas.CodeNotFound, Text: strings.TrimSpace("there is no " + what + " " + short(clean(name), 60)), Hint: hint}
 }
 
 // nearest gives the known word that is at most a third of its letters away, "" if there is none.

@@ -152,8 +152,11 @@ func (d *Door) turn(ctx context.Context, line string) {
 			after(&reply)
 			after = nil
 		}
+		if reply.Bad && d.opt.Echo { // on a pipe, what follows a refused form is not its answer
+			reply.Form = nil
+		}
 		d.show(reply)
-		if reply.Form == nil || reply.Bad && d.opt.Echo { // on a pipe, what follows a refused form is not its answer
+		if reply.Form == nil {
 			return
 		}
 		if reply.Bad && req.Action != nil {
