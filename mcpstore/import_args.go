@@ -104,7 +104,7 @@ func (r *reader) fillArg(in gap, previous, text string) string {
 			head, value = head+n[1]+n[2], n[3]
 			in.id, in.secret, in.where = inputID(n[1]), secretName(n[1]), in.where+", header "+n[1]
 		}
-	case nameValue.MatchString(text):
+	case nameValue.MatchString(text) && !(in.shell && strings.Contains(text, " ")):
 		m := nameValue.FindStringSubmatch(text)
 		head, value = m[1]+"=", m[2]
 		in.id, in.secret = m[1], secretName(m[1])

@@ -132,7 +132,7 @@ func (e *entry) option(m member, p string) {
 		}
 		e.bad(m.at, m.key, "remove it; where a server runs is decided here", "a config cannot set %q", m.key)
 	case ignoredKey:
-		if !strings.HasPrefix(m.key, "$") && !strings.HasPrefix(m.key, "//") && m.key != "description" && m.key != "_comment" {
+		if !aside(m.key) {
 			e.say(schemas.NoteIgnored, m.at, "%s is ignored", shownKey(m.key))
 		}
 	default:
@@ -178,11 +178,11 @@ func (e *entry) unknown(m member) {
 		e.bearer(m)
 		return
 	}
-	if secretName(m.key) && strings.TrimSpace(m.value.text) != "" && e.node.get("command") == nil {
+	if secretName(m.key) && m.value.is(textNode) && strings.TrimSpace(m.value.text) != "" && e.node.get("command") == nil {
 		e.say(schemas.NoteIgnored, m.at, "%s is not taken over; how to sign in is asked at connect", shownKey(m.key))
 		return
 	}
-	if secretName(m.key) && strings.TrimSpace(m.value.text) != "" {
+	if secretName(m.key) && m.value.is(textNode) && strings.TrimSpace(m.value.text) != "" {
 		e.say(schemas.NoteIgnored, m.at, "%s is not taken over; give the secret when you are asked", shownKey(m.key))
 		return
 	}

@@ -48,6 +48,9 @@ func (e *entry) readCommand(m member, p string) {
 				e.member(c)
 			}
 		}
+		if e.command.s == "" && len(e.args) > 0 {
+			e.command, e.args = e.args[0], e.args[1:]
+		}
 	default:
 		e.command = e.one(m, p)
 	}
@@ -263,6 +266,7 @@ func dropRenamed(notes []schemas.Note, server string) []schemas.Note {
 
 func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 	e.shell = shellProgram(e.command.s)
+	e.plainLauncher()
 	s.Command = r.fill(gap{server: e.name, where: "the command", id: "VALUE", arg: true, at: e.command.at, ptr: e.command.ptr}, strings.TrimSpace(e.command.s))
 	e.passedOn()
 	r.fillEnv(e, s)
@@ -274,6 +278,15 @@ func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 	}
 	if len(e.headers) > 0 {
 		e.say(schemas.NoteIgnored, e.headers[0].at, "headers mean nothing beside a command and are ignored")
+	}
+}
+
+// plainLauncher reads ${HOME}/.local/bin/uvx as uvx: the folder is one of the author's, the program is everybody's.
+func (e *entry) plainLauncher() {
+	c := strings.TrimSpace(e.command.s)
+	if p := program(c); p != c && launcher(p) && !shellProgram(c) && strings.ContainsAny(c, "$%~") && !strings.Contains(c, "input:") && !strings.Contains(strings.ToLower(c), "workspace") {
+		e.say(schemas.NoteMapped, e.command.at, "the command %s is read as %s", shownText(c), p)
+		e.command.s = p
 	}
 }
 

@@ -45,9 +45,22 @@ func foreignPath(s string) string {
 
 // pathNote remarks on a value that is a path.
 func (e *entry) pathNote(s, where string, at int) {
-	if kind := foreignPath(s); kind != "" {
+	if kind := foreignPath(s); kind != "" && !strings.HasPrefix(s, "${input:") && !e.pathSaid(at) {
 		e.say(schemas.NotePath, at, "%s is %s: %s; it must exist where the server runs", where, kind, shownText(s))
 	}
+}
+
+// pathSaid reports whether something was said already about a path at this place.
+func (e *entry) pathSaid(at int) bool {
+	line, col := e.src.place(at)
+	return slices.ContainsFunc(e.notes, func(n schemas.Note) bool {
+		return n.Kind == schemas.NotePath && n.Server == e.name && n.Line == line && n.Col == col && strings.Contains(n.Text, "workspace")
+	})
+}
+
+// packageRunner reports whether a program fetches and starts packages.
+func packageRunner(prog string) bool {
+	return slices.Contains([]string{"npx", "bunx", "pnpx", "uvx", "pipx", "dnx"}, prog)
 }
 
 // local remarks on what is started.
@@ -190,13 +203,13 @@ func (e *entry) pathNotes(s *schemas.Server) {
 			continue // a switch of Windows
 		}
 		kind := foreignPath(value)
-		if kind == "" && scriptFile.MatchString(value) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
+		if kind == "" && scriptFile.MatchString(value) && !packageRunner(program(s.Command)) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
 			kind = "a relative path"
 			if strings.HasPrefix(value, "/") {
 				kind = "a path"
 			}
 		}
-		if kind != "" && !strings.HasPrefix(value, "${input:") {
+		if kind != "" && !strings.HasPrefix(value, "${input:") && !e.pathSaid(at) {
 			e.say(schemas.NotePath, at, "args %d is %s: %s; it must exist where the server runs", i+1, kind, shownText(value))
 		}
 	}

@@ -50,11 +50,15 @@ func (r *reader) switchedOff(root *node) {
 	}
 	for _, keys := range [][]string{{"mcp", "excluded"}, {"excludeMCPServers"}, {"disabledMcpServers"}, {"disabledMcpjsonServers"}, {"disabledServers"}} {
 		off, _ := names(keys...)
-		r.turnOff(func(d schemas.Draft) bool { return slices.Contains(off, d.Server.Name) || d.Title != "" && slices.Contains(off, d.Title) })
+		r.turnOff(func(d schemas.Draft) bool {
+			return slices.Contains(off, d.Server.Name) || d.Title != "" && slices.Contains(off, d.Title)
+		})
 	}
 	for _, keys := range [][]string{{"mcp", "allowed"}, {"allowMCPServers"}} {
 		if on, given := names(keys...); given {
-			r.turnOff(func(d schemas.Draft) bool { return !slices.Contains(on, d.Server.Name) && !slices.Contains(on, d.Title) })
+			r.turnOff(func(d schemas.Draft) bool {
+				return !slices.Contains(on, d.Server.Name) && !slices.Contains(on, d.Title)
+			})
 		}
 	}
 }

@@ -46,7 +46,20 @@ func shellWords(line string) (out []string, ok bool) {
 // splitCommand reads "npx -y pkg" in one text as command and arguments.
 func (e *entry) splitCommand() {
 	c := strings.TrimSpace(e.command.s)
+	if m := cdFirst.FindStringSubmatch(c); m != nil && e.cwd.s == "" && !strings.ContainsAny(m[1], "$`*~") {
+		e.cwd = bit{"cwd", strings.Trim(m[1], `"'`), e.command.at, e.command.ptr}
+		if list, ok := shellWords(m[2]); ok {
+			e.replaceRun(list, e.args)
+			e.say(schemas.NoteMapped, e.command.at, "the command was one line; it is split into cwd, command and args")
+			return
+		}
+		e.cwd = bit{}
+	}
 	first, _, more := strings.Cut(c, " ")
+	if strings.Contains(c, " && ") || strings.Contains(c, " | ") {
+		e.say(schemas.NoteRisk, e.command.at, "the command is a line for a shell; it is not split and will not start")
+		return
+	}
 	if !more || !launcher(program(first)) {
 		return
 	}

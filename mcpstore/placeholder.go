@@ -39,14 +39,14 @@ func upperSnake(name string) string {
 var (
 	sampleWords = regexp.MustCompile(`(?i)(?:^|[^a-z])your(?:$|[-_.]|api|key|token|secret|pass|user|access|client|account|project|org|host|domain|url|server|database|name|id|own|actual|real)` +
 		`|^your\b|\byour (?:\S+ ){0,3}(?:key|token|secret|password|id|url|name|here)\b` +
-		`|(?:^|[-_ ])(?:replace|change|insert|paste|enter|put|add|set|fill)[-_ ]?(?:me|this|with|your|it|in|here|yours)(?:$|[^a-z])` +
+		`|(?:^|[-_ ])(?:replace|change|insert|paste|enter|put|add|set|fill)[-_ ]?(?:(?:in|with|it)[-_ ])?(?:me|this|your|here|yours)(?:$|[^a-z])` +
 		`|[-_ ]here$|^(?:todo|tbd|fixme|placeholder|redacted|dummy|changeme|replaceme|example|sample|none-yet|secret-here)$` +
 		`|(?:^|[-_ ])(?:placeholder|redacted|changeme)(?:$|[-_ ])` +
 		`|^my[-_ ]?(?:\w+[-_ ])*(?:key|token|secret|password)$|^(?:\w+[-_])?(?:dummy|fake|sample|example)[-_](?:\w+[-_])*(?:key|token|secret|password)s?$` +
 		`|^(?:the|an?|some)[-_ ](?:\w+[-_ ])*(?:key|token|secret|password)$`)
 	sampleFilled = regexp.MustCompile(`(?i)x{4,}|^x{3,}$|^[*•·.…-]{3,}$|\*{3,}|•{3,}|\.\.\.$|…|(?-i:EXAMPLE(?:KEY)?)$`)
 	sampleOther  = regexp.MustCompile(`(?i)^(?:TU|SU|VOTRE|TON|TA|DEIN|DEINE|DEINEN|IHR|IHRE|SEU|SUA|TUO|TUA|VOSTRO|JOUW|UW|TWOJ|TWÓJ|TWOJE|VAS|VASA|VAŠA|VÁŠ|VAŠE|DIN|DITT|SENIN|VASH)[-_ ]` +
-		`|(?:^|[-_ ])(?:AQUI|AQUÍ|ICI|HIER|AQUI|QUI|TUTAJ|SEM|CLAVE|LLAVE|CHAVE|CHIAVE|CLÉ|SCHLÜSSEL|KĽÚČ|KLÍČ|KLUCZ)$`)
+		`|(?:tua|sua|tu|su|votre|dein|deine|ihr|ihren|tuo|twoj)[-_ ]?(?:chave|clave|llave|clé|schlüssel|schluessel|token|api|chiave|klucz)|(?:^|[-_ ])(?:AQUI|AQUÍ|ICI|HIER|AQUI|QUI|TUTAJ|SEM|CLAVE|LLAVE|CHAVE|CHIAVE|CLÉ|SCHLÜSSEL|KĽÚČ|KLÍČ|KLUCZ)$`)
 	sampleScript = regexp.MustCompile(`(?i)ключ|токен|пароль|ваш|キー|トークン|パスワード|あなた|密钥|密鑰|令牌|密码|密碼|您的|你的|填|替换|여기|당신|키를|열쇠|토큰|비밀번호|مفتاح|आपक`)
 	variableName = regexp.MustCompile(`^(?:COPILOT_MCP_[A-Z0-9_]+|[A-Z]+[A-Z0-9]*(?:_[A-Z0-9]+)+)$`)
 	markerForm   = regexp.MustCompile(`^(?:<[^<>=]{1,80}>|\{\{?\s*[\pL_][\w .:-]{0,60}\s*\}?\}|\[[\pL_][\pL\w -]{1,60}\]|__[A-Z][A-Z0-9_]+__|@@?[A-Z_]+@@?|\(\(\s*\w+\s*\)\))$`)
@@ -60,7 +60,8 @@ func sample(v string, secret bool) bool {
 	if pathLike(v) || len(v) > 200 {
 		return false
 	}
-	if strings.Count(v, " ") <= 6 && (sampleWords.MatchString(v) || sampleOther.MatchString(v)) || sampleFilled.MatchString(v) && !strings.Contains(v, " ") && (secret || len(v) < 60 && !strings.Contains(v, "/")) {
+	foreign := sampleOther.MatchString(v) && (secret || v == strings.ToUpper(v)) // ton-api is a package, TON_TOKEN is none
+	if strings.Count(v, " ") <= 6 && (sampleWords.MatchString(v) || foreign) || sampleFilled.MatchString(v) && !strings.Contains(v, " ") && (secret || len(v) < 60 && !strings.Contains(v, "/")) {
 		return true
 	}
 	if sampleScript.MatchString(v) && strings.Count(v, " ") <= 4 {

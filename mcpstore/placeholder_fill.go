@@ -182,6 +182,8 @@ func (r *reader) samplePaths(s gap, text string) (string, bool) {
 	return out, some
 }
 
+var variableForm = regexp.MustCompile(`^[A-Za-z_][\w.-]*$`)
+
 // envReference is how some servers name a variable that they read themselves.
 var envReference = regexp.MustCompile(`^env:([A-Za-z_]\w*)$`)
 
@@ -316,6 +318,9 @@ func (r *reader) named(s gap, name, whole string) string {
 		return whole
 	}
 	id := inputID(name)
+	if !variableForm.MatchString(name) && s.id != "" { // ${cmd: …} and the like: the other client works it out
+		id = s.id
+	}
 	secret := secretName(name) || s.secret && len(whole) > 0
 	ref := r.vals.declare(id, secret)
 	if in := r.vals.input(id); hasDef && def != "" && in.Default == "" {
@@ -408,7 +413,7 @@ func (r *reader) whole(s gap, text string) string {
 	return r.vals.take(s.server, s.id, s.where, text)
 }
 
-func isRef(s string) bool { return strings.HasPrefix(s, "${") }
+func isRef(s string) bool { return strings.HasPrefix(s, "$") }
 
 // userInfo takes the password out of scheme://user:password@host.
 func (r *reader) userInfo(s gap, text string) string {

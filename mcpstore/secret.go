@@ -43,6 +43,9 @@ func secretName(name string) bool {
 	if n := len(w); n > 1 && (w[n-2] == "webhook" || w[n-2] == "hook") && (w[n-1] == "url" || w[n-1] == "uri") {
 		return true
 	}
+	if n := len(w); n > 1 && w[n-1] == "json" {
+		w = w[:n-1]
+	}
 	switch last := w[len(w)-1]; last {
 	case "path", "file", "dir", "folder", "location", "count", "max", "limit", "min", "user", "username", "url", "uri", "endpoint", "host", "port", "type",
 		"enabled", "disabled", "ttl", "expiry", "expires", "timeout", "budget", "size", "length", "tokens", "keys", "public", "name", "header", "prefix", "mode",
