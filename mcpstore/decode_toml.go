@@ -48,6 +48,10 @@ func tomlWords(s string) string {
 	switch {
 	case strings.Contains(s, "already"), strings.Contains(s, "redefin"), strings.Contains(s, "duplicate"):
 		return "this key or table is given twice"
+	case strings.Contains(s, "should be a table"), strings.Contains(s, "should be an array"):
+		return "this table is given already as a value"
+	case strings.Contains(s, "incomplete"), strings.Contains(s, "expected newline"):
+		return "this line or text has no proper end"
 	case strings.Contains(s, "newline"), strings.Contains(s, "unterminated"):
 		return "this line or text has no proper end"
 	case strings.Contains(s, "expected character ="):

@@ -3,6 +3,7 @@ package mcpstore
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -109,7 +110,11 @@ func (y *yamlReader) node(v ast.Node, depth int) *node {
 	case *ast.AliasNode:
 		return y.node(y.anchors[t.Value.GetToken().Value], depth+1)
 	case *ast.TagNode:
-		return y.node(t.Value, depth+1)
+		inner := y.node(t.Value, depth+1)
+		if tag := strings.ToLower(t.Start.Value); inner.kind == textNode && (tag == "!secret" || tag == "!env" || tag == "!env_var") && !strings.Contains(inner.text, "${") {
+			inner.text = "${" + strings.TrimSpace(inner.text) + "}"
+		}
+		return inner
 	}
 	return n
 }

@@ -116,7 +116,7 @@ func (r *reader) fillArg(in gap, previous, text string) string {
 		in.id, in.secret = "PASSWORD", true
 	case previous == "-p" && in.login && len(text) > 3 && !allDigits(text) && !pathLike(text):
 		in.id, in.secret = "PASSWORD", true
-	case len(previous) == 2 && strings.Contains("-k-t-a-s", previous) && randomLooking(text):
+	case len(previous) == 2 && strings.Contains("-k-t-a-s", previous) && (randomLooking(text) || previous == "-k" && keyRun.MatchString(text) && strings.ContainsAny(text, "0123456789") && !pathLike(text)):
 		in.id, in.secret = "KEY", true
 	case flagOnly.MatchString(previous) && len(previous) > 2:
 		in.id, in.secret = upperSnake(previous), secretName(previous)

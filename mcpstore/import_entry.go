@@ -59,6 +59,14 @@ func (e *entry) say(kind schemas.NoteKind, at int, format string, a ...any) {
 
 // member reads one key of an entry.
 func (e *entry) member(m member) {
+	if meaningOf(m.key) == unknownKey {
+		for _, k := range coreKeys() {
+			if strings.EqualFold(m.key, k) && e.node.get(k) == nil {
+				e.say(schemas.NoteMapped, m.at, "%s is read as %q", shownKey(m.key), k)
+				m.key = k
+			}
+		}
+	}
 	v, p := m.value, pointer(e.ptr, m.key)
 	switch meaningOf(m.key) {
 	case commandKey:
@@ -359,6 +367,8 @@ func (e *entry) checkPair(b bit, key string, header bool) bool {
 	switch {
 	case header && !headerName.MatchString(b.key):
 		e.wrong(b.at, b.ptr, e.name, "", "%s is no header name", shownKey(b.key))
+	case header && ownHeader(b.key) && !e.stored:
+		e.say(schemas.NoteIgnored, b.at, "the header %s is set by itself; it is left out", b.key)
 	case header && ownHeader(b.key):
 		e.wrong(b.at, b.ptr, e.name, "remove it; it is set by itself", "a config cannot set the header %q", b.key)
 	case header && strings.ContainsAny(b.s, "\r\n\x00"):

@@ -56,7 +56,7 @@ func findIn(name string, text []byte) finding {
 	if len(fences) == 0 && startsAsValue(text) && !wholeFirst(text) {
 		return whole
 	}
-	if f, ok := best(name, text, objects(text)); ok {
+	if f, ok := best(name, text, append(objects(text), tables(text)...)); ok {
 		return f
 	}
 	if len(fences) > 0 { // the first block that was meant says what is wrong
@@ -66,6 +66,10 @@ func findIn(name string, text []byte) finding {
 			}
 		}
 		return read(name, blankAround(text, fences[0][0], fences[0][1]))
+	}
+	if p := bytes.TrimSpace(text); whole.root == nil && !broken(text) && !bytes.ContainsAny(p, "{}[]=") && whole.syntax != "env" && whole.syntax != "line" && !strings.Contains(name, ".") {
+		whole.problems = schemas.Problems{{File: name, Line: 1, Col: 1, Text: "this text holds no config of servers",
+			Hint: `give JSON such as {"mcpServers": {…}}, a file, an install link, or a line such as npx -y PACKAGE`, Excerpt: whole.src.excerpt(1)}}
 	}
 	return whole
 }
@@ -134,7 +138,15 @@ func startsAsValue(text []byte) bool {
 // wholeFirst reports whether the first object of a text is whole, so that only what follows it is in the way.
 func wholeFirst(text []byte) bool {
 	i := bytes.IndexByte(text, '{')
-	return i >= 0 && len(bytes.TrimSpace(text[:i])) == 0 && mendFirst(text[i:]).stuck == nil
+	if i < 0 || len(bytes.TrimSpace(text[:i])) > 0 {
+		return false
+	}
+	m := mendFirst(text[i:])
+	if m.stuck != nil {
+		return false
+	}
+	rest := bytes.TrimSpace(text[i+m.end:])
+	return len(rest) > 0 && strings.IndexByte(`,:}]"`, rest[0]) < 0 // a brace too early is a mistake, prose is none
 }
 
 var fence = regexp.MustCompile("(?ms)^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)^[ \t]*(?:```|~~~)[ \t]*\r?$")
@@ -194,6 +206,27 @@ func objects(text []byte) [][2]int {
 		}
 	}
 	return out
+}
+
+var (
+	serverTable = regexp.MustCompile(`(?m)^[ \t]*\[+mcp_?[sS]ervers\.`)
+	tableLine   = regexp.MustCompile(`^[ \t]*(?:$|[\[\]{}#"',]|[\w."'-]+[ \t]*=)`)
+)
+
+// tables finds the tables of TOML in a text that is no TOML as a whole.
+func tables(text []byte) [][2]int {
+	m := serverTable.FindIndex(text)
+	if m == nil {
+		return nil
+	}
+	end := m[0]
+	for line := range bytes.Lines(text[m[0]:]) {
+		if !tableLine.Match(bytes.TrimRight(line, "\r\n")) {
+			break
+		}
+		end += len(line)
+	}
+	return [][2]int{{m[0], end}}
 }
 
 func blankAround(text []byte, from, to int) []byte {

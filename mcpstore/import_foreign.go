@@ -38,7 +38,7 @@ func (r *reader) readRegistry(n *node, ptr string) {
 		e.say(schemas.NoteOther, n.at, "it can be reached by URL, too; the package is taken")
 	}
 	if e.command.s == "" && e.url.s == "" {
-		e.wrong(n.at, ptr, name, "npm, pypi, oci and nuget packages and remotes can be used", "no package of this entry can be started here")
+		e.leave(bit{"", "", n.at, ptr}, "npm, pypi, oci and nuget packages and remotes can be used", "no package of this entry can be started here")
 		return
 	}
 	if e.finish() {
@@ -139,6 +139,12 @@ func (e *entry) registryArgs(list []*node, have ...string) {
 			skip = skip || value == h || name == h
 		}
 		if skip || value == "" && !required && !(named && a.get("format").str() == "boolean") {
+			continue
+		}
+		if named && a.get("format").str() == "boolean" {
+			if value != "false" {
+				e.args = append(e.args, bit{"", name, a.at, e.ptr})
+			}
 			continue
 		}
 		if named {

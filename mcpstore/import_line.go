@@ -2,6 +2,7 @@ package mcpstore
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,9 +17,14 @@ func commandLines(text []byte) []string {
 		return nil
 	}
 	var lines []string
+	prepares := false
 	for line := range strings.SplitSeq(joined, "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "$ "))
 		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if beforehand.MatchString(line) {
+			prepares = true
 			continue
 		}
 		if len(line) > maxArg || !addsServer(line) && (!startsServer(line) || len(lines) > 0) {
@@ -26,11 +32,14 @@ func commandLines(text []byte) []string {
 		}
 		lines = append(lines, line)
 	}
-	if len(lines) > 1 && !addsServer(lines[0]) {
+	if (len(lines) > 1 || prepares) && !slices.ContainsFunc(lines, addsServer) {
 		return nil
 	}
 	return lines
 }
+
+// beforehand matches what manuals let people run before a server is added.
+var beforehand = regexp.MustCompile(`^(?:export [A-Za-z_]\w*=|(?:npm|pnpm|yarn|bun) (?:i|install|add|ci)\b|pip3? install|pipx install|uv (?:tool|pip) install|brew install|git clone|cd |mkdir |(?:claude|codex|gemini) mcp (?:list|get)\b)`)
 
 // addsServer reports whether a line is "claude mcp add NAME …" or the same of another client.
 func addsServer(line string) bool {

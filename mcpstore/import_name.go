@@ -2,6 +2,7 @@ package mcpstore
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -110,4 +111,88 @@ type claimed struct {
 	at      int
 	changed bool
 	group   int
+}
+
+// hostName gives the telling part of an address' host, "" if there is none.
+func hostName(u string) string {
+	_, rest, ok := strings.Cut(u, "://")
+	if !ok {
+		return ""
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	host = host[strings.LastIndex(host, "@")+1:]
+	parts := strings.Split(strings.Split(host, ":")[0], ".")
+	parts = slices.DeleteFunc(parts, func(s string) bool {
+		return slices.Contains([]string{"mcp", "www", "api", "com", "io", "dev", "app", "ai", "net", "org"}, s)
+	})
+	if len(parts) > 0 && schemas.ValidName(parts[0]) && !hasSecret(parts[0]) {
+		return parts[0]
+	}
+	return ""
+}
+
+var (
+	packageName = regexp.MustCompile(`^(?:[\w+]+:)?(?:@?[\w.-]+/)*[\w.-]+(?:\[[\w,-]+\])?(?:@[\w.^~*-]+|==[\w.]+|#[\w./-]+)?$`)
+	imageName   = regexp.MustCompile(`^(?:[\w.-]+(?::\d+)?/)*[\w.-]+(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$`)
+)
+
+// guessName names a server by the package, script or host that it comes from. It never looks at what could be the value of
+// a flag: that may be a secret.
+func guessName(n *node) string {
+	if n == nil {
+		return ""
+	}
+	if u := firstText(n, "url", "serverUrl", "httpUrl", "server_url", "serverURL", "http_url", "endpoint", "uri"); strings.Contains(u, "://") {
+		return hostName(u)
+	}
+	prog := program(n.get("command").str())
+	inside := slices.Contains([]string{"docker", "podman", "nerdctl"}, prog)
+	flag := ""
+	for i, a := range n.get("args").itemsOf() {
+		s, before := a.str(), flag
+		flag = ""
+		switch {
+		case strings.HasPrefix(s, "-"):
+			if flag = s; inside && !dockerValued(s) && s != "-v" && s != "--volume" && s != "--mount" || s == "-y" || s == "--yes" || s == "-m" || s == "-q" || s == "--quiet" || s == "--from" ||
+				s == "--package" || s == "-p" && prog == "npx" || s == "-jar" {
+				flag = ""
+			}
+		case before != "", hasSecret(s), !packageRunner(prog) && subcommand(s):
+		case mcpRemote.MatchString(s):
+			for _, u := range n.get("args").itemsOf()[i+1:] {
+				if name := hostName(u.str()); name != "" {
+					return name
+				}
+			}
+		default:
+			return argName(s, inside)
+		}
+	}
+	if p := slug(prog); !launcher(prog) && schemas.ValidName(p) {
+		return p
+	}
+	return ""
+}
+
+func subcommand(s string) bool {
+	return slices.Contains([]string{"run", "dlx", "tool", "exec", "x", "mcp", "serve", "start", "server", "stdio"}, s)
+}
+
+// argName makes a name of a package, image or path.
+func argName(s string, image bool) string {
+	switch {
+	case image && imageName.MatchString(s):
+		s, _, _ = strings.Cut(s, "@sha256:")
+		if i := strings.LastIndex(s, ":"); i > strings.LastIndex(s, "/") {
+			s = s[:i]
+		}
+	case image, !packageName.MatchString(s) && foreignPath(s) == "":
+		return ""
+	}
+	s = slug(stripVersion(s))
+	s = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(s, "mcp-server-"), "server-"), "-mcp")
+	if !schemas.ValidName(s) {
+		return ""
+	}
+	return s
 }

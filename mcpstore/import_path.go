@@ -69,6 +69,7 @@ func (e *entry) local(command string) {
 	switch program(command) {
 	case "npx", "bunx", "pnpx", "uvx", "pipx", "dnx", "pnpm", "yarn", "npm", "bun", "uv", "deno":
 		e.packageNote(program(command))
+		e.installer()
 	case "docker", "podman", "nerdctl":
 		e.dockerNotes()
 	case "curl", "wget", "echo", "printf", "true", "cat", "ls":
@@ -80,11 +81,14 @@ func (e *entry) local(command string) {
 
 // packageNote names a package without an exact version: tomorrow's code may differ.
 func (e *entry) packageNote(prog string) {
-	skip := map[string]bool{"dlx": true, "exec": true, "x": true, "run": prog != "npm" && prog != "yarn" && prog != "bun" && prog != "pnpm", "tool": true}
+	sub := !packageRunner(prog)
+	skip := map[string]bool{"dlx": sub, "exec": sub, "x": sub, "run": prog != "npm" && prog != "yarn" && prog != "bun" && prog != "pnpm", "tool": sub}
 	valued := []string{"-p", "--package", "--from", "--with", "--python", "--directory", "--project", "--registry", "--index-url", "--cache", "-c", "--call"}
 	for i := 0; i < len(e.args); i++ {
 		a := e.args[i].s
 		switch {
+		case prog == "uvx" && a == "-p":
+			i++ // the version of Python
 		case a == "--from" || a == "-p" || a == "--package":
 			if i+1 < len(e.args) {
 				e.pinNote(e.args[i+1])
@@ -96,7 +100,10 @@ func (e *entry) packageNote(prog string) {
 			return
 		case slices.Contains(valued, a):
 			i++
-		case strings.HasPrefix(a, "-"), skip[a], strings.Contains(a, "${"):
+		case strings.HasPrefix(a, "-"), skip[a]:
+		case strings.Contains(a, "${") && i > 0 && strings.HasPrefix(e.args[i-1].s, "--"): // the value of a flag
+		case strings.Contains(a, "${"), i > 0 && len(e.args[i-1].s) == 2 && e.args[i-1].s[0] == '-' && !strings.Contains("-y-q-s-U", e.args[i-1].s):
+			return // not known, or perhaps the value of a flag
 		default:
 			if prog == "uv" || (prog == "npm" || prog == "yarn" || prog == "bun" || prog == "pnpm") && i == 0 || scriptFile.MatchString(a) {
 				return // a script of a project
@@ -134,10 +141,15 @@ func stripVersion(pkg string) string {
 	return pkg
 }
 
+// dockerValued reports whether a flag of docker run takes a value.
+func dockerValued(flag string) bool {
+	return slices.Contains([]string{"-e", "--env", "--env-file", "--name", "-p", "--publish", "--network", "--net", "-w", "--workdir", "-u", "--user", "--entrypoint", "--platform", "-l", "--label",
+		"--add-host", "-m", "--memory", "--cpus", "-h", "--hostname", "--pull", "--ip", "--restart", "--gpus", "--device", "--cap-add", "--cap-drop", "--security-opt", "--pid", "--ipc", "--ulimit",
+		"--tmpfs", "--shm-size"}, flag)
+}
+
 // dockerNotes remarks on mounts, the engine's socket, and the image's tag.
 func (e *entry) dockerNotes() {
-	valued := []string{"-e", "--env", "--env-file", "--name", "-p", "--publish", "--network", "--net", "-w", "--workdir", "-u", "--user", "--entrypoint", "--platform", "-l", "--label", "--add-host",
-		"-m", "--memory", "--cpus", "-h", "--hostname", "--pull", "--ip", "--restart", "--gpus", "--device", "--cap-add", "--cap-drop", "--security-opt", "--pid", "--ipc", "--ulimit", "--tmpfs", "--shm-size"}
 	for i := 0; i < len(e.args); i++ {
 		a := e.args[i]
 		flag, value, joined := strings.Cut(a.s, "=")
@@ -155,7 +167,7 @@ func (e *entry) dockerNotes() {
 			e.say(schemas.NoteRisk, a.at, "docker %s reaches out of the container", flag)
 		}
 		switch {
-		case slices.Contains(valued, flag):
+		case dockerValued(flag):
 			if !joined {
 				i++
 			}

@@ -391,39 +391,6 @@ func (r *reader) readSingle(c container, hint string) {
 	}
 }
 
-// guessName names a server by the package or host that it comes from.
-func guessName(n *node) string {
-	if n == nil {
-		return ""
-	}
-	if u := firstText(n, "url", "serverUrl", "httpUrl", "server_url", "serverURL", "http_url", "endpoint", "uri"); strings.Contains(u, "://") {
-		host, _, _ := strings.Cut(strings.SplitN(u, "://", 2)[1], "/")
-		parts := strings.Split(strings.Split(host, ":")[0], ".")
-		parts = slices.DeleteFunc(parts, func(s string) bool {
-			return slices.Contains([]string{"mcp", "www", "api", "com", "io", "dev", "app", "ai", "net", "org"}, s)
-		})
-		if len(parts) > 0 && schemas.ValidName(parts[0]) {
-			return parts[0]
-		}
-		return ""
-	}
-	args := n.get("args").itemsOf()
-	for i, a := range args {
-		if i > 0 && secretName(args[i-1].str()) && strings.HasPrefix(args[i-1].str(), "-") {
-			continue
-		}
-		if s := a.str(); s != "" && !strings.HasPrefix(s, "-") && !slices.Contains([]string{"run", "dlx", "tool", "exec", "x"}, s) {
-			s = slug(stripVersion(s))
-			s = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(s, "mcp-server-"), "server-"), "-mcp")
-			if schemas.ValidName(s) {
-				return s
-			}
-			return ""
-		}
-	}
-	return ""
-}
-
 func (n *node) itemsOf() []*node {
 	if n == nil {
 		return nil

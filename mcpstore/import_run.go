@@ -198,6 +198,19 @@ func (e *entry) unwrapEnv() bool {
 	return true
 }
 
+// installer reports a package that sets something up and ends.
+func (e *entry) installer() {
+	var words []bit
+	for _, a := range e.args {
+		if !strings.HasPrefix(a.s, "-") {
+			words = append(words, a)
+		}
+	}
+	if packageRunner(program(e.command.s)) && len(words) > 1 && slices.Contains([]string{"install", "setup", "init", "add", "configure"}, words[1].s) {
+		e.say(schemas.NoteRisk, words[1].at, "%s %s sets something up and ends; it is no MCP server", shownText(words[0].s), words[1].s)
+	}
+}
+
 var mcpRemote = regexp.MustCompile(`^(?:@geelen/)?mcp-remote(?:@[\w.^~-]+)?$`)
 
 // toRemote turns npx mcp-remote URL into the remote server that it stands for.

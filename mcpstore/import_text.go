@@ -62,7 +62,7 @@ func textProblem(data []byte) *schemas.Problem {
 	return nil
 }
 
-// fromUTF16 decodes UTF-16 with a byte order mark.
+// fromUTF16 decodes UTF-16, which has a byte order mark or begins with characters of ASCII.
 func fromUTF16(data []byte) ([]byte, bool) {
 	var order binary.ByteOrder
 	switch {
@@ -70,6 +70,10 @@ func fromUTF16(data []byte) ([]byte, bool) {
 		order = binary.LittleEndian
 	case bytes.HasPrefix(data, []byte{0xfe, 0xff}):
 		order = binary.BigEndian
+	case len(data) > 7 && data[1] == 0 && data[3] == 0 && data[5] == 0 && data[0] != 0:
+		order, data = binary.LittleEndian, append([]byte{0xff, 0xfe}, data...)
+	case len(data) > 7 && data[0] == 0 && data[2] == 0 && data[4] == 0 && data[1] != 0:
+		order, data = binary.BigEndian, append([]byte{0xfe, 0xff}, data...)
 	default:
 		return nil, false
 	}

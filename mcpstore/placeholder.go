@@ -49,7 +49,7 @@ var (
 		`|(?:tua|sua|tu|su|votre|dein|deine|ihr|ihren|tuo|twoj)[-_ ]?(?:chave|clave|llave|clé|schlüssel|schluessel|token|api|chiave|klucz)|(?:^|[-_ ])(?:AQUI|AQUÍ|ICI|HIER|AQUI|QUI|TUTAJ|SEM|CLAVE|LLAVE|CHAVE|CHIAVE|CLÉ|SCHLÜSSEL|KĽÚČ|KLÍČ|KLUCZ)$`)
 	sampleScript = regexp.MustCompile(`(?i)ключ|токен|пароль|ваш|キー|トークン|パスワード|あなた|密钥|密鑰|令牌|密码|密碼|您的|你的|填|替换|여기|당신|키를|열쇠|토큰|비밀번호|مفتاح|आपक`)
 	variableName = regexp.MustCompile(`^(?:COPILOT_MCP_[A-Z0-9_]+|[A-Z]+[A-Z0-9]*(?:_[A-Z0-9]+)+)$`)
-	markerForm   = regexp.MustCompile(`^(?:<[^<>=]{1,80}>|\{\{?\s*[\pL_][\w .:-]{0,60}\s*\}?\}|\[[\pL_][\pL\w -]{1,60}\]|__[A-Z][A-Z0-9_]+__|@@?[A-Z_]+@@?|\(\(\s*\w+\s*\)\))$`)
+	markerForm   = regexp.MustCompile(`^(?:<{1,2}[^<>=]{1,80}>{1,2}|\{\{?\s*[\pL_][\w .:-]{0,60}\s*\}?\}|\[[\pL_][\pL\w -]{1,60}\]|__[A-Z][A-Z0-9_]+__|@@?[A-Z_]+@@?|\(\(\s*\w+\s*\)\))$`)
 )
 
 // sample reports whether a value only shows what to write there. Under a secret-looking name less is needed to say so.

@@ -336,7 +336,7 @@ func (r *reader) named(s gap, name, whole string) string {
 }
 
 var (
-	embedded  = regexp.MustCompile(`<([A-Za-z_][\w .:-]{1,60})>|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
+	embedded  = regexp.MustCompile(`<{1,2}([A-Za-z_][\w .:-]{1,60})>{1,2}|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
 	userInfo  = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
 	queryPart = regexp.MustCompile(`(^|[?&;\s])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
 	jsonPair  = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
@@ -398,7 +398,7 @@ func (r *reader) pairsIn(s gap, text string) string {
 			return g[0]
 		}
 		lead := scheme.FindString(g[3])
-		if g[3] == lead || noSecret(g[3][len(lead):]) {
+		if g[3] == lead || isRef(g[3][len(lead):]) || noSecret(g[3][len(lead):]) {
 			return g[0]
 		}
 		return g[1] + lead + r.whole(in, g[3][len(lead):]) + g[4]

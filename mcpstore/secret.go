@@ -93,7 +93,7 @@ var knownSecret = regexp.MustCompile(`(?:\b|_)(?:` +
 	`ATATT[\w=-]{16,}|ATCTT[\w=-]{16,}|apify_api_\w{16,}|phx_\w{16,}|sntry[su]_[\w=-]{16,}|dapi[a-f0-9]{20,}|glsa_\w{20,}|rnd_\w{16,}|vcp_\w{16,}|` +
 	`hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]{20,}|discord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}|api\.telegram\.org/bot\d+:[\w-]{20,}|` +
 	`eyJ[\w-]{10,}\.eyJ[\w-]{8,}[\w.-]*|AGE-SECRET-KEY-\w+|jina_\w{16,}|exa_\w{16,}|nvapi-[\w-]{16,}|sm_[A-Za-z0-9_]{20,}` +
-	`)|\$(?:2[aby]|argon2i?d?|6|5)\$[\w./$,=+-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	`)|\$(?:2[aby]|argon2i?d?|6|5)\$[\w./$,=+-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?-----END [A-Z ]*PRIVATE KEY-----)?`)
 
 var (
 	hexKey  = regexp.MustCompile(`^(?i:[0-9a-f]{32,})$`)
