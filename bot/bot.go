@@ -100,18 +100,19 @@ type Options struct {
 	Place func(schemas.Door) schemas.Place
 
 	CardTTL   time.Duration    // how long a card waits for its answer; 0 = 10 min
-	StartWait time.Duration    // how long an answer waits for servers to start; 0 = 30 s
+	StartWait time.Duration    // how long servers that start are waited for; 0 = 35 s, more than they get to connect
 	Now       func() time.Time // nil = time.Now
 	Log       *slog.Logger     // nil = discard
 	Version   string
 }
 
-// Bot answers requests of all threads. It is safe for concurrent use and starts no goroutine.
+// Bot answers requests of all threads. It is safe for concurrent use; what goes on after a reply runs inside Run.
 type Bot struct {
 	opt   Options
 	verbs []verb
 	cards deck
 	ears  ears
+	late  late
 }
 
 // New returns a Bot. It panics when a dependency is missing, since that is a mistake in the wiring.
@@ -131,7 +132,7 @@ func New(opt Options) *Bot {
 		opt.CardTTL = 10 * time.Minute
 	}
 	if opt.StartWait <= 0 {
-		opt.StartWait = 30 * time.Second
+		opt.StartWait = 35 * time.Second
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now

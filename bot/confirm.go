@@ -45,7 +45,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 				names = append(names, f.Server)
 			}
 		}
-		return b.fresh(ctx, t, names, []Block{{Text: "the value is in the vault"}})
+		return b.up(ctx, t, names, names, []Block{{Text: "the value is in the vault"}})
 	}
 	rev, err := b.opt.Config.Commit(ctx, t.caller, p)
 	if err != nil {
@@ -159,28 +159,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 			names = append(names, c.Server)
 		}
 	}
-	if len(rotated) > 0 && len(rotated) == len(names) {
-		return b.fresh(ctx, t, rotated, blocks)
-	}
-	if len(rotated) > 0 { // the definition stays, so Apply alone would leave the old value running
-		if r, err := b.fresh(ctx, t, rotated, nil); err != nil || r.Code == schemas.CodeInternal {
-			return r, err
-		}
-	}
-	return b.start(ctx, t, names, blocks)
-}
-
-// start applies the config and reports on the named servers, one line each.
-func (b *Bot) start(ctx context.Context, t turn, names []string, blocks []Block) (Reply, error) {
-	for _, n := range names {
-		t.tell(clean(n) + " is starting …")
-	}
-	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
-	defer cancel()
-	if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
-		return b.saved(t, blocks, err), nil
-	}
-	return b.report(ctx, t, names, blocks)
+	return b.up(ctx, t, names, rotated, blocks)
 }
 
 // saved says that the change stands although the servers could not be brought in line.
@@ -193,15 +172,16 @@ func (b *Bot) saved(t turn, blocks []Block, err error) Reply {
 	return r
 }
 
-// report words the state of the named servers and offers to give what is missing.
-func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block) (Reply, error) {
+// report words the state of the named servers, offers to give what is missing, and names those that are still starting. again
+// says that a notice follows about these.
+func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block, again bool) (r Reply, slow []string) {
 	ctx, cancel := after(ctx)
 	defer cancel()
 	statuses, err := b.opt.Tools.Status(ctx, t.caller.Thread)
 	if err != nil {
 		return b.saved(t, blocks, err), nil
 	}
-	r := Reply{Blocks: blocks}
+	r = Reply{Blocks: blocks}
 	var needy, seen []schemas.Status
 	for _, n := range names {
 		i := slices.IndexFunc(statuses, func(s schemas.Status) bool { return s.Name == n && s.State != schemas.ShadowedState })
@@ -211,7 +191,14 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		}
 		s := statuses[i]
 		seen = append(seen, s)
-		r.Blocks = append(r.Blocks, Block{Text: b.became(t.caller, s)})
+		text := b.became(t.caller, s)
+		if s.State == schemas.Starting {
+			slow = append(slow, n)
+			if again {
+				text = stillStarting(s) + "; I tell you when it is ready"
+			}
+		}
+		r.Blocks = append(r.Blocks, Block{Text: text})
 		r.Bad = r.Bad || s.State == schemas.Failed
 		if s.State == schemas.Needs && s.Owner == t.caller.Member {
 			needy = append(needy, s)
@@ -226,7 +213,15 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 	if len(blocks) == 0 && len(seen) > 1 {
 		r.Blocks = append([]Block{{Text: count(len(seen), "server: ", "servers: ") + tally(seen)}}, r.Blocks...)
 	}
-	return b.offerNeeds(t, r, needy), nil
+	return b.offerNeeds(t, r, needy), slow
+}
+
+func stillStarting(s schemas.Status) string {
+	text := clean(s.Name) + " is still starting"
+	if s.Why != "" {
+		text += ": " + short(cleanText(s.Why), 200)
+	}
+	return text
 }
 
 // tally says in one line how several servers are: "2 ready, 1 needs a value".
@@ -272,7 +267,7 @@ func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
 		}
 		return line
 	case schemas.Starting:
-		return name + " is still starting; `/mcp list` shows when it is ready"
+		return stillStarting(s) + "; `/mcp list` shows when it is ready"
 	case schemas.Idle:
 		return name + " is set; it starts when it is needed"
 	case schemas.Failed:

@@ -9,23 +9,27 @@ import (
 
 // reload reads the files again, or starts one server anew.
 func (b *Bot) reload(ctx context.Context, t turn) (Reply, error) {
-	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
-	defer cancel()
 	if name := t.arg("name"); name != "" {
 		e, err := b.mine(ctx, t, name)
 		if err != nil {
 			return Reply{}, err
 		}
-		t.tell(clean(e.Name) + " is starting …")
-		if err := b.opt.Live.Restart(wait, t.caller.Thread, e.Name); err != nil && wait.Err() == nil && startless(err) {
+		done, err := b.anew(ctx, t, e)
+		if err != nil {
 			return Reply{}, err
 		}
-		return b.report(ctx, t, []string{e.Name}, nil)
+		return b.told(ctx, t, []string{e.Name}, nil, done)
 	}
-	if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
+	if _, err := b.bring(ctx, t, func(ctx context.Context) error { return b.opt.Live.Apply(ctx, t.caller.Thread) }); err != nil {
 		return Reply{}, err
 	}
 	return b.list(ctx, t)
+}
+
+// anew starts one server again; see bring.
+func (b *Bot) anew(ctx context.Context, t turn, e schemas.Entry) (<-chan struct{}, error) {
+	t.tell(clean(e.Name) + " is starting …")
+	return b.bring(ctx, t, func(ctx context.Context) error { return b.restart(ctx, t.caller.Thread, []string{e.Name}) })
 }
 
 // doctor says what is wrong and what to do. A server that failed or sleeps is started once, by who may change it.
@@ -47,10 +51,7 @@ func (b *Bot) doctor(ctx context.Context, t turn) (Reply, error) {
 	}
 	s := statusOf(ss, e)
 	if (s.State == schemas.Failed || s.State == schemas.Idle) && mayChange(t.caller, e) == nil {
-		wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
-		defer cancel()
-		t.tell(clean(e.Name) + " is starting …")
-		if err := b.opt.Live.Restart(wait, t.caller.Thread, e.Name); err != nil && wait.Err() == nil && startless(err) {
+		if _, err := b.anew(ctx, t, e); err != nil {
 			return Reply{}, err
 		}
 		if ss, err = b.opt.Tools.Status(ctx, t.caller.Thread); err != nil {

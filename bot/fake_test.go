@@ -233,12 +233,25 @@ func (w *world) touch(what string) error {
 	return w.fail(what)
 }
 
-func (w *world) Apply(context.Context, schemas.ThreadID) error { return w.touch("Apply") }
+func (w *world) Apply(ctx context.Context, _ schemas.ThreadID) error {
+	if w.slow > 0 {
+		select {
+		case <-time.After(w.slow):
+			w.mu.Lock()
+			w.state = map[string]schemas.Status{}
+			w.mu.Unlock()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return w.touch("Apply")
+}
 
 func (w *world) Restart(context.Context, schemas.ThreadID, string) error {
-	err := w.touch("Restart")
+	w.mu.Lock()
 	w.restarts++
-	return err
+	w.mu.Unlock()
+	return w.touch("Restart")
 }
 
 func (w *world) Poke(schemas.ThreadID) {}

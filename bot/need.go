@@ -113,38 +113,44 @@ func (b *Bot) give(ctx context.Context, t turn, ids []string, only string, value
 	if len(ids) > 1 {
 		text = clean(strings.Join(ids, ", ")) + " are in your vault"
 	}
-	return b.fresh(ctx, t, started, []Block{{Text: text}})
+	return b.up(ctx, t, started, started, []Block{{Text: text}})
 }
 
-// fresh brings servers up with a new value and reports on them: one that waited for it is started, one that runs with the old
-// value is started again.
-func (b *Bot) fresh(ctx context.Context, t turn, names []string, blocks []Block) (Reply, error) {
-	before, err := b.opt.Tools.Status(ctx, t.caller.Thread)
-	if err != nil {
-		return b.saved(t, blocks, err), nil
-	}
-	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
-	defer cancel()
-	waiting := false
-	for _, s := range before {
-		switch {
-		case !slices.Contains(names, s.Name):
-		case s.State == schemas.Ready || s.State == schemas.Failed || s.State == schemas.Held || s.State == schemas.Idle:
-			t.tell(clean(s.Name) + " is starting …")
-			if err := b.opt.Live.Restart(wait, t.caller.Thread, s.Name); err != nil && wait.Err() == nil && startless(err) {
-				return b.saved(t, blocks, err), nil
-			}
-		case s.State == schemas.Needs || s.State == schemas.Starting:
-			t.tell(clean(s.Name) + " is starting …")
-			waiting = true
-		}
-	}
-	if waiting {
-		if err := b.opt.Live.Apply(wait, t.caller.Thread); err != nil && wait.Err() == nil {
+// up brings servers in line with the config and reports on the named ones. Those that got a new value, which the config does not
+// show, are started again if they run.
+func (b *Bot) up(ctx context.Context, t turn, names, fresh []string, blocks []Block) (Reply, error) {
+	var before []schemas.Status
+	if len(fresh) > 0 {
+		var err error
+		if before, err = b.opt.Tools.Status(ctx, t.caller.Thread); err != nil {
 			return b.saved(t, blocks, err), nil
 		}
 	}
-	return b.report(ctx, t, names, blocks)
+	var again []string
+	apply := len(fresh) < len(names) || len(names) == 0
+	for _, n := range names {
+		i := slices.IndexFunc(before, func(s schemas.Status) bool { return s.Name == n && s.State != schemas.ShadowedState })
+		switch {
+		case i < 0 || !slices.Contains(fresh, n):
+		case before[i].State == schemas.Ready || before[i].State == schemas.Failed || before[i].State == schemas.Held || before[i].State == schemas.Idle:
+			again = append(again, n)
+		case before[i].State == schemas.Needs || before[i].State == schemas.Starting:
+			apply = true
+		default: // it is off or waits for approval
+			continue
+		}
+		t.tell(clean(n) + " is starting …")
+	}
+	done, err := b.bring(ctx, t, func(ctx context.Context) error {
+		if err := b.restart(ctx, t.caller.Thread, again); err != nil || !apply {
+			return err
+		}
+		return b.opt.Live.Apply(ctx, t.caller.Thread)
+	})
+	if err != nil {
+		return b.saved(t, blocks, err), nil
+	}
+	return b.told(ctx, t, names, blocks, done)
 }
 
 // startless reports whether an error is about more than the state of the server, which the report words better.

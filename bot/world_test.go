@@ -44,6 +44,7 @@ type world struct {
 
 	secretIsChange bool // as the store does: a new value alone is a change of field "secret"
 	restarts       int
+	slow           time.Duration   // of Apply; what state says is over then
 	handFound      []schemas.Found // literal secrets in entries made by hand
 
 	touched   int // Apply, Restart, Tools, Call, Accept, ReadResource, Prompt: what may reach a server

@@ -117,6 +117,7 @@ func (a *app) run(ctx context.Context, door func(context.Context) error) error {
 		})
 	}
 	part(a.registry.Run)
+	part(a.bot.Run)
 	part(func(ctx context.Context) error {
 		return a.store.Run(ctx, a.bot.Edited)
 	})

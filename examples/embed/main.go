@@ -73,7 +73,7 @@ func run(ctx context.Context, folder string, in io.Reader, out io.Writer) error 
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel()
-	for _, part := range []func(context.Context) error{journal.Run, live.Run, func(ctx context.Context) error { return store.Run(ctx, gate.bot.Edited) }} {
+	for _, part := range []func(context.Context) error{journal.Run, live.Run, gate.bot.Run, func(ctx context.Context) error { return store.Run(ctx, gate.bot.Edited) }} {
 		beside.Go(func() {
 			if err := part(ctx); err != nil {
 				fmt.Fprintln(os.Stderr, err)
