@@ -24,6 +24,7 @@ type script struct {
 	Tools     []json.RawMessage
 	Later     []json.RawMessage // appear after initialized, with one list_changed each
 	Rug       []json.RawMessage // the list from the third listing on
+	Flap      bool              // every listing but the first has a tool with other words
 	Slow      time.Duration     // before initialize is answered
 	Mute      bool              // never answers
 	Crash     string            // last words on stderr before the exit at start
@@ -169,6 +170,9 @@ func (s *speaker) list() []byte {
 	}
 	if s.lists >= 3 && s.Rug != nil {
 		list = s.Rug
+	}
+	if s.lists > 1 && s.Flap {
+		list = append(list, toolJSON("flap", fmt.Sprintf(`"description":"%d"`, s.lists)))
 	}
 	if list == nil {
 		list = []json.RawMessage{}

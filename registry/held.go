@@ -15,6 +15,11 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
+const (
+	heldPause = time.Minute
+	tellTime  = 5 * time.Second
+)
+
 type heldEvent struct {
 	server string
 	reply  chan<- heldReply
@@ -68,17 +73,67 @@ func (e heldEvent) handle(t *thread) {
 		e.reply <- heldReply{err: t.noServer(e.server)}
 		return
 	}
-	var reply heldReply
-	if s.tools != nil {
-		for _, d := range s.tools.list {
-			if why := s.held(d); why != "" && passes(s.entry.Tools, d.Name) {
-				tool := d.Tool
-				tool.Kind, tool.Held = s.entry.Kind, why
-				reply.tools = append(reply.tools, schemas.HeldTool{Tool: tool, Why: why, Diff: difference(s.approved[d.Name], d.Raw)})
-			}
+	e.reply <- heldReply{tools: s.waiting()}
+}
+
+// waiting lists the tools that wait for approval, with what changed.
+func (s *slot) waiting() (tools []schemas.HeldTool) {
+	if s.tools == nil {
+		return nil
+	}
+	for _, d := range s.tools.list {
+		if why := s.held(d); why != "" && passes(s.entry.Tools, d.Name) {
+			tool := d.Tool
+			tool.Kind, tool.Held = s.entry.Kind, why
+			tools = append(tools, schemas.HeldTool{Tool: tool, Why: why, Diff: difference(s.approved[d.Name], d.Raw)})
 		}
 	}
-	e.reply <- reply
+	return tools
+}
+
+// waitingKey is the same for the same definitions that wait, "" when none does.
+func (s *slot) waitingKey() string {
+	if s.tools == nil || s.state != "" {
+		return ""
+	}
+	var b strings.Builder
+	for _, d := range s.tools.list {
+		if s.held(d) != "" && passes(s.entry.Tools, d.Name) {
+			b.WriteString(d.Pin)
+		}
+	}
+	return b.String()
+}
+
+// announce tells of tools that wait and were not told of in this form. A server that changes its words all the time is not told
+// of more often than heldPause.
+func (t *thread) announce() {
+	if t.r.opt.Tell == nil {
+		return
+	}
+	now := time.Now()
+	for _, s := range t.slots {
+		if !t.fresh && (s.tellAt.IsZero() || now.Before(s.tellAt)) {
+			continue
+		}
+		key := s.waitingKey()
+		switch {
+		case key == "" || key == s.toldHeld:
+			s.tellAt = time.Time{}
+			continue
+		case !s.toldAt.IsZero() && now.Sub(s.toldAt) < heldPause:
+			s.tellAt = s.toldAt.Add(heldPause)
+			continue
+		}
+		s.toldHeld, s.toldAt, s.tellAt = key, now, time.Time{}
+		name, tools := s.entry.Name, s.waiting()
+		t.wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.life, tellTime)
+			defer cancel()
+			t.r.opt.Tell.Held(ctx, t.id, name, tools)
+		})
+	}
+	t.fresh = false
 }
 
 func (e acceptEvent) handle(t *thread) {

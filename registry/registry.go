@@ -40,6 +40,12 @@ type gate interface {
 	Ask(context.Context, schemas.Ask) (schemas.Answer, error)
 }
 
+// teller hears that tools of a server wait for approval: once for each set of definitions, at most once a minute for a server, and
+// again after a restart of bobbin. It is called beside the thread's owner; ctx ends after 5 s.
+type teller interface {
+	Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool)
+}
+
 // Options of New. Zero numbers mean the defaults named.
 type Options struct {
 	Wishes   wishes
@@ -47,6 +53,7 @@ type Options struct {
 	Secrets  secrets
 	Journal  journal
 	Gate     gate         // nil: a call that asks is refused with CodeAsk
+	Tell     teller       // nil: nobody hears of held tools
 	Cache    *durable.Dir // data/cache
 	// HTTP gives the guarded client for a connector; nil: this build has no connectors.
 	HTTP func(schemas.Server) *http.Client

@@ -30,6 +30,10 @@ type slot struct {
 	settle   time.Time // until then new tools are pinned, not held
 	approved map[string]json.RawMessage
 
+	toldHeld string    // waitingKey of what was told last
+	toldAt   time.Time // when
+	tellAt   time.Time // when what waits now is told; zero: no need
+
 	fails  int
 	broken bool
 	retry  time.Time

@@ -52,7 +52,7 @@ func (t *thread) publish() {
 	if !t.changed && t.snap.Load() != nil {
 		return
 	}
-	t.changed = false
+	t.changed, t.fresh = false, true
 	s := &snapshot{
 		policy: t.cfg.Policy, next: make(chan struct{}),
 		byName: map[string]*view{}, byTool: map[string]*tool{},

@@ -77,6 +77,7 @@ type thread struct {
 	pokeAt   time.Time
 	poked    []*instance     // starting because of a poke; the next Apply waits for them, too
 	changed  bool            // the snapshot is stale
+	fresh    bool            // it changed since announce looked
 	unsaved  map[string]bool // servers whose pins or cache are not on disk yet
 	saveAt   time.Time
 	finished bool // nobody needs the thread any more
@@ -104,6 +105,7 @@ func (t *thread) own(ctx context.Context) {
 	t.publish()
 	close(t.loaded)
 	for !t.finished && ctx.Err() == nil {
+		t.announce()
 		timer := time.NewTimer(t.patience())
 		select {
 		case e := <-t.mail:
@@ -156,6 +158,9 @@ func (t *thread) patience() time.Duration {
 	for _, s := range t.slots {
 		if !s.retry.IsZero() {
 			wait = min(wait, s.retry.Sub(now))
+		}
+		if !s.tellAt.IsZero() {
+			wait = min(wait, s.tellAt.Sub(now))
 		}
 	}
 	return max(wait, 0)
