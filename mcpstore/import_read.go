@@ -18,9 +18,9 @@ func (r *reader) readAll(root *node, syntax, hint string) {
 	r.readInputs(root, 0, "")
 	count := 0
 	for _, c := range all {
-		count += max(len(c.node.members), len(c.node.items))
+		count += map[bool]int{true: 1, false: max(len(c.node.members), len(c.node.items))}[c.single]
 	}
-	if count > maxServers*2 && count > len(all)*maxServers {
+	if count > maxServers*maxServers || count > maxServers*2 && count > len(all)*maxServers {
 		r.wrong(all[0].at, all[0].ptr, "", "split the file", "max %d servers, this file has %d", maxServers, count)
 		return
 	}

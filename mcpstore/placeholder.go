@@ -81,7 +81,7 @@ func sample(v string, secret bool) bool {
 		"personalaccesstoken", "apikeyhere", "string"}, w)
 }
 
-var references = regexp.MustCompile(`\$\{([^{}]*)\}|\{env:([A-Za-z_]\w*)\}|\$?\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}|%([A-Za-z_]\w*)%|\$env:([A-Za-z_]\w*)|\$([A-Z_][A-Z0-9_]{2,})\b|\$\(([^()]*)\)`)
+var references = regexp.MustCompile(`\$\{(input:[^}]*|[^{}]*)\}|\{env:([A-Za-z_]\w*)\}|\$?\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}|%([A-Za-z_]\w*)%|\$env:([A-Za-z_]\w*)|\$([A-Z_][A-Z0-9_]{2,})\b|\$\(([^()]*)\)`)
 
 // machineVariable reports whether a variable only tells how the author's machine is set up. It is not asked for.
 func machineVariable(name string) bool {
