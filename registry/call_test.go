@@ -99,7 +99,7 @@ func TestCall_AuditHoldsNoValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _ := json.Marshal(h.journal.records)
+	all, _ := json.Marshal(h.journal.all())
 	if strings.Contains(string(all), "canary") || !strings.Contains(string(all), `"args":"text 14"`) {
 		t.Errorf("audit %s", all)
 	}
@@ -348,7 +348,7 @@ func TestCall_ThreadsBleedNothing(t *testing.T) {
 	}
 	_, err := h.call(by("T2", "s.whoami", ""))
 	wantCode(t, err, schemas.CodeNotFound)
-	for _, r := range h.journal.records {
+	for _, r := range h.journal.all() {
 		if r.Thread != "T1" && r.Thread != "T2" {
 			t.Errorf("audit of %q", r.Thread)
 		}

@@ -391,6 +391,12 @@ func (j *journal) Append(ctx context.Context, r schemas.Record) (schemas.Record,
 	return r, nil
 }
 
+func (j *journal) all() []schemas.Record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.records)
+}
+
 func (j *journal) last() schemas.Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
