@@ -142,6 +142,6 @@ func New(opt Options) *Bot {
 	}
 	b := &Bot{opt: opt, verbs: table()}
 	b.cards.open = map[string]*card{}
-	b.ears.subs, b.ears.edits = map[*ear]struct{}{}, map[schemas.ThreadID]lastEdit{}
+	b.ears.subs, b.ears.edits, b.ears.held = map[*ear]struct{}{}, map[schemas.ThreadID]lastEdit{}, map[string]string{}
 	return b
 }

@@ -34,7 +34,8 @@ type ears struct {
 	mu    sync.Mutex
 	subs  map[*ear]struct{}
 	edits map[schemas.ThreadID]lastEdit
-	asks  []*openAsk // questions that wait; told again to who subscribes later
+	held  map[string]string // thread and server → the newest card about held tools
+	asks  []*openAsk        // questions that wait; told again to who subscribes later
 }
 
 // Subscribe gives what happens by itself in a thread, as far as it is for that member; with an empty member, all of it, and

@@ -67,7 +67,7 @@ func (m *Main) newApp(ctx context.Context, log *slog.Logger) (*app, error) {
 	}
 	late := &gate{}
 	a.registry, err = registry.New(registry.Options{
-		Wishes: a.store, Launcher: a.launcher, Secrets: secrets, Journal: a.journal, Gate: late,
+		Wishes: a.store, Launcher: a.launcher, Secrets: secrets, Journal: a.journal, Gate: late, Tell: late,
 		Cache: folder["cache"], HTTP: guarded(), Version: version, Log: log,
 	})
 	if err != nil {
@@ -84,11 +84,15 @@ func (m *Main) newApp(ctx context.Context, log *slog.Logger) (*app, error) {
 	return a, nil
 }
 
-// gate lets the registry ask through the bot, which is made after it.
+// gate lets the registry ask and tell through the bot, which is made after it.
 type gate struct{ bot *bot.Bot }
 
 func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
 	return g.bot.Ask(ctx, a)
+}
+
+func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool) {
+	g.bot.Held(ctx, thread, server, tools)
 }
 
 // guarded gives the client for connectors. The person at this machine may reach servers on its loopback; every call brings its

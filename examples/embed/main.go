@@ -34,11 +34,15 @@ func main() {
 	}
 }
 
-// asker breaks the circle between the registry, which asks, and the bot, which is made after it.
+// asker breaks the circle between the registry, which asks and tells, and the bot, which is made after it.
 type asker struct{ bot *bot.Bot }
 
 func (a *asker) Ask(ctx context.Context, q schemas.Ask) (schemas.Answer, error) {
 	return a.bot.Ask(ctx, q)
+}
+
+func (a *asker) Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool) {
+	a.bot.Held(ctx, thread, server, tools)
 }
 
 // run wires the rooms, runs what must run beside the bot, and chats until the input or ctx ends.
@@ -61,7 +65,7 @@ func run(ctx context.Context, folder string, in io.Reader, out io.Writer) error 
 	}
 	programs := sandbox.NewOff("this program starts no local servers", "add a remote one with /mcp connect")
 	web, gate := safehttp.New(safehttp.Options{}), &asker{}
-	live, err := registry.New(registry.Options{Wishes: store, Launcher: programs, Secrets: secrets, Journal: journal, Gate: gate,
+	live, err := registry.New(registry.Options{Wishes: store, Launcher: programs, Secrets: secrets, Journal: journal, Gate: gate, Tell: gate,
 		Cache: cache, HTTP: func(schemas.Server) *http.Client { return web }})
 	if err != nil {
 		return err

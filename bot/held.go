@@ -1,0 +1,130 @@
+package bot
+
+import (
+	"context"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// maxHeldLines is how much of a diff a card shows before the rest is left to "Show the change".
+const maxHeldLines = 30
+
+// Held is the registry's word that tools of a server wait for approval: it posts a card to the thread, which takes the place of
+// an earlier one about that server. It waits for the config at most, never for people.
+func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool) {
+	cfg, err := b.opt.Config.Load(ctx, thread)
+	if err != nil {
+		b.opt.Log.Warn("held tools are not shown", "thread", thread, "server", server, "err", err)
+		return
+	}
+	e, ok := cfg.Find(server)
+	if !ok || len(tools) == 0 {
+		return
+	}
+	blocks, names, pins := heldBlocks(tools)
+	shown, lines := blocks, 0
+	for i, x := range blocks {
+		if lines += strings.Count(x.Diff, "\n"); lines > maxHeldLines {
+			shown = append(blocks[:i:i], Block{Text: "more of it: Show the change"})
+			break
+		}
+	}
+	r := Reply{Blocks: append([]Block{{Text: heldHead(e.Name, tools)}}, shown...)}
+	r.Blocks = append(r.Blocks, Block{Warning: heldWarning})
+	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}}
+	c := &card{by: schemas.Caller{Thread: thread}, ttl: editedTTL, role: schemas.Member, look: []string{"change"},
+		may: func(c schemas.Caller) error { return mayChange(c, e) }}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice == "change" {
+			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: blocks}, nil
+		}
+		return b.acceptTools(ctx, t, e, names, pins)
+	}
+	r = b.deal(c, r)
+	key := string(thread) + " " + e.Name
+	b.ears.mu.Lock()
+	r.Replace, b.ears.held[key] = b.ears.held[key], r.ID
+	b.ears.mu.Unlock()
+	b.cards.drop(r.Replace)
+	b.publish(Notice{Thread: thread, Reply: r, Changed: true}, "")
+}
+
+const heldWarning = "What a tool says about itself steers the assistant. Approve only if you trust the new words."
+
+func heldHead(server string, tools []schemas.HeldTool) string {
+	return count(len(tools), "tool of ", "tools of ") + clean(server) + " changed after approval, so " +
+		map[bool]string{true: "it is held", false: "they are held"}[len(tools) == 1]
+}
+
+// heldBlocks shows what changed, with the names and pins of what is shown.
+func heldBlocks(tools []schemas.HeldTool) (blocks []Block, names, pins []string) {
+	for _, h := range tools {
+		names, pins = append(names, h.Tool.Name), append(pins, h.Tool.Pin)
+		blocks = append(blocks, Block{Text: clean(h.Tool.Full()) + " · " + clean(h.Why)}, Block{Diff: diffText(h.Diff)})
+	}
+	return blocks, names, pins
+}
+
+// heldTool shows what changed in tools that are held, with the choice to approve what is shown.
+func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string) (Reply, error) {
+	hs, err := b.opt.Held.Held(ctx, t.caller.Thread, e.Name)
+	if err != nil {
+		return Reply{}, err
+	}
+	var known []string
+	var wanted []schemas.HeldTool
+	for _, h := range hs {
+		known = append(known, e.Name+"."+h.Tool.Name)
+		if tool == "" || h.Tool.Name == tool {
+			wanted = append(wanted, h)
+		}
+	}
+	blocks, names, pins := heldBlocks(wanted)
+	if len(names) == 0 && tool == "" {
+		return Reply{Blocks: []Block{{Text: clean(e.Name) + " is on already"}}}, nil
+	}
+	if len(names) == 0 {
+		return Reply{}, notFound("held tool", e.Name+"."+tool, known, "`/mcp show "+clean(e.Name)+"`")
+	}
+	if err := mayChange(t.caller, e); err != nil {
+		return Reply{}, err
+	}
+	r := Reply{Blocks: append(append([]Block{{Text: heldHead(e.Name, wanted)}}, blocks...), Block{Warning: heldWarning})}
+	r.Choices = []Choice{{Key: "approve", Label: "Approve"}, {Key: "leave", Label: "Keep held"}}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOrManager(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice != "approve" {
+			return Reply{Blocks: []Block{{Text: "held as before"}}}, nil
+		}
+		return b.acceptTools(ctx, t, e, names, pins)
+	}
+	return b.deal(c, r), nil
+}
+
+// acceptTools approves held tools if they still are what the card showed.
+func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, pins []string) (Reply, error) {
+	hs, err := b.opt.Held.Held(ctx, t.caller.Thread, e.Name)
+	if err != nil {
+		return Reply{}, err
+	}
+	now, seen := map[string]string{}, map[string]string{}
+	for _, h := range hs {
+		now[h.Tool.Name] = h.Tool.Pin
+	}
+	for i, n := range names {
+		seen[n] = pins[i]
+		if now[n] != pins[i] {
+			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: clean(n) + " changed again meanwhile, so nothing was approved",
+				Hint: "`/mcp enable " + e.Name + "` shows it as it is now"}
+		}
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: e.Name, Detail: "tools " + strings.Join(names, ", ")}); err != nil {
+		return Reply{}, err
+	}
+	if err := b.opt.Held.Accept(ctx, t.caller, e.Name, seen); err != nil {
+		return Reply{}, err
+	}
+	b.Changed(t.caller.Thread)
+	return Reply{Blocks: []Block{{Text: clean(strings.Join(names, ", ")) + " of " + clean(e.Name) + " can be used again"}}}, nil
+}
