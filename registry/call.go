@@ -29,17 +29,18 @@ type call struct {
 	t       *thread
 	tool    *tool
 	snap    *snapshot // in which tool was looked up
+	verdict schemas.Decision
 	inst    *instance
 	receipt string
 }
 
-// Call runs one tool on behalf of the caller: lookup, argument schema, policy (which may ask a person), audit "begin",
+// Call runs one tool on behalf of the caller: lookup, policy, argument schema, a person's yes where the policy asks, audit "begin",
 // the call itself with a deadline, size limit, audit "end". Errors are schemas.Problems for wrong arguments, else
 // *schemas.Error: CodeFailed says that it ran and failed, CodeUnknown that nobody knows, everything else that it did not
 // run. A tool that itself reports an error is a Result with IsError. Nothing is ever tried twice after it was sent.
 func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, error) {
 	c := &call{Call: in, r: r, receipt: newReceipt()}
-	for _, step := range []func(context.Context) error{c.find, c.admit, c.arguments, c.permit} {
+	for _, step := range []func(context.Context) error{c.find, c.admit, c.decide, c.arguments, c.permit} {
 		if err := step(ctx); err != nil {
 			return schemas.Result{}, c.refused(ctx, err)
 		}
@@ -182,13 +183,20 @@ func (c *call) arguments(context.Context) error {
 	return nil
 }
 
-// permit asks the policy and, where it says so, a person. Waiting for one is not call time; what was looked up before
-// the wait is looked up again after it.
+// decide asks the policy. It comes before the arguments: who may not call a tool learns nothing from it.
+func (c *call) decide(context.Context) error {
+	c.verdict = c.snap.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now())
+	if c.verdict.Verb == schemas.Deny {
+		return denied(c.tool.Tool, c.verdict)
+	}
+	return nil
+}
+
+// permit asks a person where the policy says so. Waiting for one is not call time; what was looked up before the wait is looked
+// up again after it.
 func (c *call) permit(ctx context.Context) error {
-	d := c.snap.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now())
+	d := c.verdict
 	switch {
-	case d.Verb == schemas.Deny:
-		return denied(c.tool.Tool, d)
 	case d.Verb == schemas.Allow || c.Origin == schemas.ByPerson:
 		return nil
 	case c.r.opt.Gate == nil:
@@ -211,10 +219,7 @@ func (c *call) permit(ctx context.Context) error {
 	if err := c.admit(ctx); err != nil {
 		return err
 	}
-	if d := c.snap.policy.Decide(c.tool.Tool, c.Caller.Member, c.r.opt.Now()); d.Verb == schemas.Deny {
-		return denied(c.tool.Tool, d)
-	}
-	return nil
+	return c.decide(ctx)
 }
 
 func denied(t schemas.Tool, d schemas.Decision) *schemas.Error {

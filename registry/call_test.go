@@ -235,6 +235,29 @@ func TestCall_GateGaveNoAnswer(t *testing.T) {
 	}
 }
 
+// Who may not call a tool learns nothing of its arguments from the refusal.
+func TestCall_DeniedBeforeArguments(t *testing.T) {
+	strict := toolJSON("execute_command", `"inputSchema":{"type":"object","properties":{"secret_shape":{"type":"string"}},"required":["secret_shape"],"additionalProperties":false}`)
+	h := newHouse(t, map[string]script{"a": {Tools: tools(strict)}})
+	h.set(one, entry("s", "a"))
+	h.apply(one)
+	for _, args := range []string{"", `{}`, `{"secret_shape":7}`, `{"x":1}`, `[`, `{"a":1,"a":2}`, strings.Repeat(" ", 2<<20)} {
+		_, err := h.call(by(one, "s.execute_command", args))
+		wantCode(t, err, schemas.CodeDenied)
+		if strings.Contains(describe(err), "secret_shape") {
+			t.Errorf("%s", describe(err))
+		}
+	}
+	if r := h.journal.last(); r.Event != schemas.EventRefused || r.Detail != string(schemas.CodeDenied) || h.servers.saw("tools/call") != 0 {
+		t.Errorf("%+v", r)
+	}
+	h.policy(one, schemas.Policy{Thread: schemas.Rules{Allow: []string{"s.execute_command"}}})
+	h.apply(one)
+	if _, err := h.call(by(one, "s.execute_command", `{}`)); !strings.Contains(fmt.Sprint(err), "secret_shape") {
+		t.Errorf("allowed, and no mistake: %v", err)
+	}
+}
+
 func TestCall_WaitingForAPersonIsNotCallTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, map[string]script{"a": {Tools: tools(toolJSON("save"))}}, func(o *registry.Options) {
