@@ -32,8 +32,13 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 		}
 		return b.calls(ctx, t, ts[i], json.RawMessage(raw))
 	}
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
 	fields := formFields(ts[i].Input)
-	if len(fields) == 0 {
+	denied := cfg.Policy.Decide(ts[i], t.caller.Member, b.opt.Now()).Verb == schemas.Deny // said before anybody fills a form in vain
+	if len(fields) == 0 || denied {
 		return b.calls(ctx, t, ts[i], nil)
 	}
 	return b.callForm(t, ts[i], fields), nil
