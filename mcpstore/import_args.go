@@ -47,6 +47,10 @@ func (e *entry) ownValues(text string) string {
 		return text
 	}
 	for _, v := range e.env {
+		if whole := strings.HasPrefix(v.s, "${") && references.FindString(v.s) == v.s; whole && strings.Contains(text, "$"+v.key) {
+			text = strings.ReplaceAll(text, "$"+v.key, v.s) // asked for once
+			continue
+		}
 		if strings.TrimSpace(v.s) == "" || strings.ContainsAny(v.s, "${}<>%") || secretName(v.key) || hasSecret(v.s) || sample(v.s, false) || isSamplePath(v.s) {
 			continue
 		}
@@ -60,6 +64,11 @@ func (e *entry) ownValues(text string) string {
 
 // passedOn asks for the variables that docker run -e NAME takes from the client's own environment.
 func (e *entry) passedOn() {
+	for i, b := range e.env { // GitHub's coding agent writes the name of its secret as the value
+		if name, ok := strings.CutPrefix(b.s, "COPILOT_MCP_"); ok && envName.MatchString(b.s) {
+			e.env[i].s = "${" + name + "}"
+		}
+	}
 	if p := program(e.command.s); p != "docker" && p != "podman" {
 		return
 	}

@@ -170,6 +170,12 @@ func (e *entry) unknown(m member) {
 		e.env = append(e.env, e.pairs(m, pointer(e.ptr, m.key), false)...)
 		return
 	}
+	if serverLike(m.value) && (transportWord(m.key) != "" || m.key == "connection" || m.key == "launch" || m.key == "run") {
+		for _, o := range m.value.members { // {"transport": "stdio", "stdio": {"command": …}}
+			e.member(o)
+		}
+		return
+	}
 	if serverLike(m.value) {
 		e.bad(m.at, m.key, `a "}" is missing before it`, "%s stands inside %s", shownKey(m.key), e.name)
 		return

@@ -2,6 +2,7 @@ package mcpstore
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"html"
 	"regexp"
@@ -132,8 +133,10 @@ func adds(text []byte) bool { return bytes.Contains(text, []byte(" mcp add")) }
 // startsAsValue reports whether a text begins as JSON does.
 func startsAsValue(text []byte) bool {
 	t := bytes.TrimSpace(text)
-	return len(t) > 0 && strings.IndexByte(`{["`, t[0]) >= 0
+	return len(t) > 0 && (t[0] == '{' || t[0] == '[' || nameFirst.Match(t) || t[0] == '"' && json.Valid(t))
 }
+
+var nameFirst = regexp.MustCompile(`^"[^"\n]+"\s*:`)
 
 // wholeFirst reports whether the first object of a text is whole, so that only what follows it is in the way.
 func wholeFirst(text []byte) bool {

@@ -152,8 +152,10 @@ func (l *lineReader) add(verb string, words []string) {
 			headers = append(headers, next())
 		case flag == "-t" || flag == "--transport" || flag == "--type":
 			l.set("type", l.text(next()))
-		case flag == "--url":
-			l.set("url", l.text(next()))
+		case flag == "--url", flag == "--name", flag == "--command":
+			l.set(flag[2:], l.text(next()))
+		case flag == "--args" && l.root.get("command") != nil:
+			l.set("args", l.list(strings.Split(next(), ",")))
 		case flag == "-s" || flag == "--scope" || flag == "--bearer-token-env-var":
 			if v := next(); flag == "--bearer-token-env-var" {
 				l.set("bearer_token_env_var", l.text(v))

@@ -38,7 +38,7 @@ func upperSnake(name string) string {
 
 var (
 	sampleWords = regexp.MustCompile(`(?i)(?:^|[^a-z])your(?:$|[-_.]|api|key|token|secret|pass|user|access|client|account|project|org|host|domain|url|server|database|name|id|own|actual|real)` +
-		`|^your\b|\byour (?:\S+ ){0,3}(?:key|token|secret|password|id|url|name|here)\b` +
+		`|^your\b|\byour (?:\S+ ){0,3}(?:key|token|secret|password|id|url|name|here|file|path|folder|directory)\b|(?-i:(?:^|[a-z])Your[A-Z]|[a-z]Here$)` +
 		`|(?:^|[-_ ])(?:replace|change|insert|paste|enter|put|add|set|fill)[-_ ]?(?:(?:in|with|it)[-_ ])?(?:me|this|your|here|yours)(?:$|[^a-z])` +
 		`|[-_ ]here$|^(?:todo|tbd|fixme|placeholder|redacted|dummy|changeme|replaceme|example|sample|none-yet|secret-here)$` +
 		`|(?:^|[-_ ])(?:placeholder|redacted|changeme)(?:$|[-_ ])` +

@@ -55,6 +55,10 @@ func serverLike(n *node) bool {
 			if s := m.value.str(); strings.Contains(s, "://") || s != "" && strings.IndexByte("$<{", s[0]) >= 0 {
 				return true
 			}
+		case "stdio", "http", "sse", "streamable_http", "streamableHttp", "connection", "launch", "run":
+			if m.value.is(objectNode) && (m.value.get("command").is(textNode) || strings.Contains(m.value.get("url").str(), "://")) {
+				return true
+			}
 		case "mcp_config":
 			return true
 		}
@@ -116,7 +120,7 @@ func containers(root *node) []container {
 		return out
 	}
 	switch {
-	case serverLike(root), singleByKeys(root):
+	case serverLike(root) && mostlyServer(root), singleByKeys(root):
 		return []container{{node: root, at: root.at, single: true}}
 	case registryLike(root.get("server")):
 		return []container{{node: root.get("server"), at: root.at, single: true}}
@@ -124,6 +128,19 @@ func containers(root *node) []container {
 		return []container{{node: root, at: root.at}}
 	}
 	return deeper(root, "", 0)
+}
+
+// mostlyServer reports whether an object with an address has more keys of a server than others.
+func mostlyServer(n *node) bool {
+	known, other := 0, 0
+	for _, m := range n.members {
+		if meaningOf(m.key) == unknownKey {
+			other++
+		} else {
+			known++
+		}
+	}
+	return n.get("command") != nil || n.get("cmd") != nil || known >= other
 }
 
 // singleByKeys reports whether an object is one server with a mistake in it.
