@@ -62,7 +62,7 @@ func TestVices(t *testing.T) {
 	if got := bad.say(`/mcp call die-in-call.echo {"message":"hi"}`); matches(`Echo`, got) || !matches(`unknown|ended|exited`, got) {
 		t.Errorf("a server that died in a call: %s", got)
 	}
-	eventually(patience, func() bool { return bad.board()["mute"].State != "starting" })
+	eventually(45*time.Second, func() bool { return bad.board()["mute"].State != "starting" }) // connect timeout: 30 s
 	list := bad.say("/mcp list")
 	for _, v := range vices {
 		line := lineOf(list, v.name)
