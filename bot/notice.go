@@ -106,6 +106,11 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 	b.ears.mu.Unlock()
 	now := was
 	now.broken = len(e.Problems) > 0
+	var line []Block
+	if e.By != nil && !now.broken { // another bobbin asked, showed and wrote it down
+		line = []Block{{Text: at(e.By.By, e.By.ByName) + " changed the config" + inDoor(e.By.Door) + ": " + short(clean(e.By.Summary), 200)}}
+		e.Removed, e.Waiting = nil, nil
+	}
 	switch {
 	case !e.Outside && !now.broken:
 	case now.broken || len(e.Removed) > 0 || len(e.Waiting) > 0 || e.Policy:
@@ -122,10 +127,16 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 	case was.broken:
 		n.Reply = Reply{Blocks: []Block{{Text: "the file can be read again; nothing else changed"}}}
 	}
+	n.Reply.Blocks = append(line, n.Reply.Blocks...)
 	b.ears.mu.Lock()
 	b.ears.edits[e.Thread] = now
 	b.ears.mu.Unlock()
 	b.publish(n, "")
+}
+
+// inDoor says where somebody spoke.
+func inDoor(d schemas.Door) string {
+	return map[schemas.Door]string{schemas.DoorTerminal: " in the terminal", schemas.DoorWeb: " on the page", schemas.DoorDiscord: " in Discord"}[d]
 }
 
 // lastEdit is what was said last about a hand edit of a thread: a newer card takes the place of one that nobody answered, and

@@ -392,3 +392,25 @@ func TestEdited_NewerCardReplaces(t *testing.T) {
 	want(t, third, "changed: a", "added: b", "runs: new", "runs: b")
 	want(t, w.press(boss(), third, "Approve"), "a is ready", "b is ready")
 }
+
+// A commit of another bobbin on the same folder is its author's, no edit by an unknown hand.
+func TestEdited_AnotherBobbin(t *testing.T) {
+	w := newWorld(t)
+	w.have("alice", schemas.Server{Name: "demo", Command: "x"})
+	ch, stop := w.bot.Subscribe(thread, "boss")
+	defer stop()
+	rev := &schemas.Revision{ID: "000003", By: "alice", ByName: "alice", Door: schemas.DoorTerminal, Summary: "1 removed: old; 1 added: demo"}
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Removed: []string{"old"}, By: rev})
+	n := hear(t, ch)
+	if got := flat(n.Reply); got != "@alice changed the config in the terminal: 1 removed: old; 1 added: demo\n" || n.Reply.ID != "" || !n.Changed {
+		t.Errorf("%q %+v", got, n)
+	}
+	if len(w.records) != 0 {
+		t.Errorf("audit %v", w.events())
+	}
+	w.bot.Edited(t.Context(), schemas.Edited{Thread: thread, Outside: true, Policy: true, By: rev})
+	want(t, hear(t, ch).Reply, "@alice changed the config", "policy.json was edited outside of chat")
+	if len(w.records) != 1 || w.records[0].Event != schemas.EventOutside {
+		t.Errorf("audit %v", w.events())
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,6 +171,27 @@ func readRevision(dir *durable.Dir, id string) (revisionFile, error) {
 		return file, fmt.Errorf("mcpstore: revision %s is of another kind", id)
 	}
 	return file, nil
+}
+
+// author gives the newest revision if the watcher does not know it and the files are as it left them. The caller holds t.mu.
+func (s *Store) author(t *thread, snap *snapshot) *schemas.Revision {
+	files, err := s.revisions(t.id, 1)
+	if err != nil || len(files) == 0 {
+		return nil // who did it stays unknown
+	}
+	rev := files[0].Revision
+	known := rev.ID == t.newest || t.newest == "" && rev.At.Before(s.news.since())
+	t.newest = rev.ID
+	if known || snap.broken != [fileCount]bool{} || !files[0].After.same(pairOf(snap.docs, snap.state)) {
+		return nil
+	}
+	return &rev
+}
+
+func (p pair) same(q pair) bool {
+	return p.Local == q.Local && p.Remote == q.Remote && maps.EqualFunc(p.State, q.State, func(a, b record) bool {
+		return a.Owner == b.Owner && a.OwnerName == b.OwnerName && a.Title == b.Title && a.Enabled == b.Enabled
+	})
 }
 
 // revision finds one by its id; leading zeros may be left out.

@@ -187,7 +187,8 @@ type thread struct {
 	settled bool      // the files were old enough when they were read for stamps to tell a later write
 	told    *snapshot // what the watcher last told or found known; nil: nothing yet
 	watched [fileCount]uint32
-	isSeen  bool // watched holds stamps
+	isSeen  bool   // watched holds stamps
+	newest  string // id of the newest revision that the watcher knows; "": none yet
 }
 
 func (s *Store) thread(id schemas.ThreadID) *thread {

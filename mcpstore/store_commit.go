@@ -39,7 +39,9 @@ func (s *Store) Commit(ctx context.Context, by schemas.Caller, p schemas.Proposa
 			return conflict()
 		}
 		removed = plan.removed()
-		rev, err = s.write(dir, plan, p.By)
+		if rev, err = s.write(dir, plan, p.By); err == nil {
+			s.thread(p.Thread).newest = rev.ID
+		}
 		return err
 	})
 	if err != nil {

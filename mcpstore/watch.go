@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -16,17 +17,27 @@ type news struct {
 
 	mu      sync.Mutex
 	running bool
+	began   time.Time
 	scanned bool // the watcher has looked at every folder once
 	order   []schemas.ThreadID
 	waiting map[schemas.ThreadID]schemas.Edited
 }
 
-func (n *news) start() bool {
+func (n *news) start(now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	was := n.running
-	n.running = true
-	return !was
+	if n.running {
+		return false
+	}
+	n.running, n.began = true, now
+	return true
+}
+
+// since is when the watcher began.
+func (n *news) since() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.began
 }
 
 func (n *news) setScanned() {
@@ -57,6 +68,12 @@ func (n *news) add(e schemas.Edited) {
 	}
 	old, waits := n.waiting[e.Thread]
 	if waits {
+		switch { // what nobody is known for stays so
+		case !e.Outside || e.By == nil && !speaks(e):
+			e.By = old.By
+		case old.Outside && old.By == nil && speaks(old):
+			e.By = nil
+		}
 		e.Outside = e.Outside || old.Outside
 		e.Policy = e.Policy || old.Policy
 		e.Removed = union(old.Removed, e.Removed)
@@ -74,6 +91,10 @@ func (n *news) add(e schemas.Edited) {
 	case n.signal <- struct{}{}:
 	default:
 	}
+}
+
+func speaks(e schemas.Edited) bool {
+	return e.Policy || len(e.Removed)+len(e.Waiting)+len(e.Problems) > 0
 }
 
 func union(a, b []string) []string {
@@ -127,11 +148,23 @@ func (s *Store) seeOutside(t *thread, snap *snapshot) {
 	}
 	t.watched, t.told = marks, snap
 	if changed {
+		by := s.author(t, snap)
+		if by != nil && policy && was != nil && sameRules(was.cfg.Policy, snap.cfg.Policy) {
+			policy = false // a commit takes back what was granted to an earlier server of that name
+		}
 		s.news.add(schemas.Edited{
-			Thread: t.id, Outside: true, Policy: policy,
+			Thread: t.id, Outside: true, Policy: policy, By: by,
 			Removed: removed(was, snap), Waiting: waiting(was, snap), Problems: newProblems(was, snap),
 		})
 	}
+}
+
+// sameRules reports whether two policies differ in grants at most.
+func sameRules(a, b schemas.Policy) bool {
+	same := func(x, y schemas.Rules) bool {
+		return slices.Equal(x.Allow, y.Allow) && slices.Equal(x.Ask, y.Ask) && slices.Equal(x.Deny, y.Deny)
+	}
+	return same(a.Thread, b.Thread) && maps.EqualFunc(a.Members, b.Members, same)
 }
 
 // ownWrite makes this process's own change known, so that its echo is silent. The caller holds t.mu.

@@ -44,7 +44,7 @@ func (s *Store) Run(ctx context.Context, notify func(context.Context, schemas.Ed
 	if notify == nil {
 		return errors.New("mcpstore: nobody to notify")
 	}
-	if !s.news.start() {
+	if !s.news.start(s.opt.Now()) {
 		return errors.New("mcpstore: the watcher runs already")
 	}
 	defer s.news.stop()
@@ -78,7 +78,7 @@ func (s *Store) Run(ctx context.Context, notify func(context.Context, schemas.Ed
 			w.scan(ctx)
 		case <-timer.C:
 			w.drain()
-			w.act(time.Now())
+			w.act(ctx, time.Now())
 		}
 	}
 }
@@ -271,12 +271,12 @@ func (w *watch) next() time.Duration {
 	return max(wait, 0)
 }
 
-func (w *watch) act(now time.Time) {
+func (w *watch) act(ctx context.Context, now time.Time) {
 	for id, d := range w.due {
 		if d.at.After(now) {
 			continue
 		}
-		if later, wait := w.check(id, d, now); wait {
+		if later, wait := w.check(ctx, id, d, now); wait {
 			w.due[id] = later
 		} else {
 			delete(w.due, id)
@@ -285,7 +285,7 @@ func (w *watch) act(now time.Time) {
 }
 
 // check reads a thread and queues what changed. A file that has just become unreadable or vanished gets more time first.
-func (w *watch) check(id schemas.ThreadID, d due, now time.Time) (due, bool) {
+func (w *watch) check(ctx context.Context, id schemas.ThreadID, d due, now time.Time) (due, bool) {
 	t := w.store.thread(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -302,8 +302,38 @@ func (w *watch) check(id schemas.ThreadID, d due, now time.Time) (due, bool) {
 		d.at = d.last.Add(quiet)
 		return d, true
 	}
+	if t.told == nil || t.told.sums != snap.sums {
+		free, busy := w.store.hold(ctx, id)
+		defer free()
+		again, err := w.store.refresh(t, false)
+		if half := busy || err != nil || again.sums != snap.sums; half && now.Sub(d.first) < longest {
+			d.at = now.Add(quietWrite) // another bobbin is at it: what stands there is half of it
+			return d, true
+		}
+	}
 	w.store.seeOutside(t, snap)
 	return due{}, false
+}
+
+// hold keeps other bobbins from writing a thread's files; busy: one of them is just writing. The caller holds t.mu, which
+// writers of this process take second: the wait is short enough to be no lock.
+func (s *Store) hold(ctx context.Context, id schemas.ThreadID) (free func(), busy bool) {
+	free = func() {}
+	if !s.users.Has(string(id)) {
+		return free, false
+	}
+	dir, err := s.users.Sub(string(id))
+	if err != nil {
+		return free, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	unlock, err := dir.Lock(ctx, fileName(fileLocal))
+	if err != nil {
+		dir.Close()
+		return free, errors.Is(err, context.DeadlineExceeded)
+	}
+	return func() { unlock(); dir.Close() }, false
 }
 
 // patience is how long the files must have been quiet to believe in what was read.

@@ -108,6 +108,9 @@ type Edited struct {
 	Waiting  []Change // new or changed definitions that wait for approval
 	Problems Problems // the file cannot be read; the last good state runs on
 	Policy   bool     // policy.json changed
+	// By is the revision that made an outside change, when the files are exactly as it left them: another bobbin on the same
+	// folder committed it. Policy is told apart from it.
+	By *Revision
 }
 
 // File is a named content that a door sends or shows.
