@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -103,7 +104,7 @@ func (t tagger) masked(srv schemas.Server) schemas.Server {
 	return srv
 }
 
-func (t tagger) text(i int, doc stored) string {
+func (t tagger) text(i int, doc config.Stored) string {
 	doc.Servers, doc.Inputs = slices.Clone(doc.Servers), slices.Clone(doc.Inputs)
 	for j, srv := range doc.Servers {
 		doc.Servers[j] = t.masked(canonical(srv))
@@ -121,7 +122,7 @@ func (t tagger) text(i int, doc stored) string {
 
 // diff shows what changes in the files that are rewritten, in canonical form and masked. mcp_remote.json has a line of its own
 // ahead.
-func (t tagger) diff(before, after [2]stored, rewritten [2]bool) string {
+func (t tagger) diff(before, after [2]config.Stored, rewritten [2]bool) string {
 	var b strings.Builder
 	for i := range before {
 		if !rewritten[i] {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) Export(ctx context.Context, id schemas.ThreadID, format string) 
 }
 
 // foreign writes local servers in another client's shape, without the keys that only bobbin knows.
-func foreign(key string, doc stored, inputs bool, change func(string) string) ([]byte, error) {
+func foreign(key string, doc config.Stored, inputs bool, change func(string) string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("{")
 	if inputs && len(doc.Inputs) > 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bobbin/internal/durable"
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -42,7 +43,7 @@ type revisionFile struct {
 	After    pair             `json:"after"`
 }
 
-func pairOf(docs [2]stored, state map[string]record) pair {
+func pairOf(docs [2]config.Stored, state map[string]record) pair {
 	p := pair{State: map[string]record{}}
 	texts := [2]*string{&p.Local, &p.Remote}
 	for i, doc := range docs {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"bobbin/internal/durable"
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -51,7 +52,7 @@ func (s *Store) Rule(ctx context.Context, id schemas.ThreadID, change func(*sche
 		if err != nil {
 			return fmt.Errorf("mcpstore: policy: %w", err)
 		}
-		if len(data) > maxText {
+		if len(data) > config.MaxText {
 			return &schemas.Error{Code: schemas.CodeTooLarge, Text: "the thread has too many rules", Hint: "remove some first"}
 		}
 		wrote = true
@@ -212,7 +213,7 @@ func doubledKey(data []byte) (key string, offset int64) {
 	}
 	var stack []frame
 	dec := json.NewDecoder(bytes.NewReader(data))
-	for len(stack) <= maxDepth {
+	for len(stack) <= config.MaxDepth {
 		at := dec.InputOffset()
 		tok, err := dec.Token()
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 
 	"github.com/agnivade/levenshtein"
@@ -52,8 +53,8 @@ type plan struct {
 	asker schemas.Caller // by, or at the commit who asked for it
 	edit  schemas.Edit
 	moves []*transition // in file order, local before remote
-	next  [2]stored
-	read  [2]stored // the next files as Load will read them
+	next  [2]config.Stored
+	read  [2]config.Stored // the next files as Load will read them
 	out   schemas.Proposal
 }
 
@@ -279,7 +280,7 @@ func (p *plan) undo(s *Store) ([]schemas.Input, error) {
 	wanted := map[bool]map[string]bool{false: {}, true: {}}
 	var inputs []schemas.Input
 	for i, remote := range []bool{false, true} {
-		doc := stored{}
+		doc := config.Stored{}
 		if text := rev.Before.text(i); text != "" {
 			doc = s.decode(i, []byte(text))
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -176,9 +177,9 @@ func (p *plan) checkText(s *Store) error {
 		if !p.rewrites(i) {
 			continue
 		}
-		if len(p.text(i)) > maxText {
+		if len(p.text(i)) > config.MaxText {
 			return &schemas.Error{
-				Code: schemas.CodeTooLarge, Text: fmt.Sprintf("%s would be larger than %d KiB", fileName(i), maxText>>10),
+				Code: schemas.CodeTooLarge, Text: fmt.Sprintf("%s would be larger than %d KiB", fileName(i), config.MaxText>>10),
 				Hint: "/mcp remove those that nobody uses",
 			}
 		}
@@ -193,7 +194,7 @@ func (p *plan) checkText(s *Store) error {
 
 // adopt takes the fresh servers as they were read: an approval is bound to that form, and a literal secret or a variable that a
 // door let through has become an input, so that it never reaches the file.
-func (p *plan) adopt(i int, doc stored) {
+func (p *plan) adopt(i int, doc config.Stored) {
 	read := map[string]schemas.Server{}
 	for _, srv := range doc.Servers {
 		read[srv.Name] = srv
@@ -219,11 +220,11 @@ func (p *plan) adopt(i int, doc stored) {
 			Text: fmt.Sprintf("%s holds a secret; it moves to your vault and the config keeps ${input:%s}", f.Where, f.Input),
 		})
 	}
-	p.read[i] = stored{Servers: p.next[i].Servers, Inputs: p.next[i].Inputs, Schema: p.next[i].Schema}
+	p.read[i] = config.Stored{Servers: p.next[i].Servers, Inputs: p.next[i].Inputs, Schema: p.next[i].Schema}
 }
 
 // fresh is the part of a next file that the present one does not have.
-func (p *plan) fresh(i int) stored {
+func (p *plan) fresh(i int) config.Stored {
 	doc := p.next[i]
 	doc.Servers = nil
 	for _, x := range p.moves {

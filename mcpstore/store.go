@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bobbin/internal/durable"
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -22,7 +23,7 @@ type Options struct {
 	Rescan time.Duration    // how often files are compared without an event; 30 s
 	Log    *slog.Logger     // slog.DiscardHandler
 
-	servers int // servers a file may hold; maxServers
+	servers int // servers a file may hold; config.MaxServers
 	// events opens the source of file events; tests make it fail.
 	events func() (eventSource, error)
 }
@@ -55,7 +56,7 @@ func Open(users *durable.Dir, opt Options) (*Store, error) {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	if opt.servers <= 0 {
-		opt.servers = maxServers
+		opt.servers = config.MaxServers
 	}
 	if opt.events == nil {
 		opt.events = openEvents

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bobbin/internal/durable"
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -90,7 +91,7 @@ func (s *Store) write(dir *durable.Dir, p *plan, requester schemas.Caller) (sche
 			continue
 		}
 		if p.snap.broken[i] {
-			if err := keepBroken(dir, i, maxText); err != nil {
+			if err := keepBroken(dir, i, config.MaxText); err != nil {
 				return schemas.Revision{}, err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 
 	"github.com/fsnotify/fsnotify"
@@ -67,7 +68,7 @@ func (s *Store) Known() int {
 // DiffOf is the masked diff of two local configurations, and the fields that change in the server "x".
 func DiffOf(before, after schemas.Server) (string, []string) {
 	tags := tagger{key: []byte("key")}
-	docs := func(srv schemas.Server) (d [2]stored) {
+	docs := func(srv schemas.Server) (d [2]config.Stored) {
 		d[fileLocal].Servers = []schemas.Server{srv}
 		return d
 	}

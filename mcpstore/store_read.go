@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bobbin/internal/durable"
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -97,8 +98,8 @@ type content struct {
 // snapshot is one consistent reading of a thread. It is never changed.
 type snapshot struct {
 	sums   [fileCount]string
-	raw    [2][]byte // the texts of large files, to read only what changes in them
-	docs   [2]stored // the same, last good when broken
+	raw    [2][]byte        // the texts of large files, to read only what changes in them
+	docs   [2]config.Stored // the same, last good when broken
 	broken [fileCount]bool
 	refuse error // why nothing may be written here: a newer format, an irregular file
 	state  map[string]record
@@ -151,7 +152,7 @@ func (s *Store) readFiles(id schemas.ThreadID) (files [fileCount]content, err er
 	}
 	defer dir.Close()
 	for i := range files {
-		limit := int64(maxText)
+		limit := int64(config.MaxText)
 		if i == fileState {
 			limit = maxState
 		}
@@ -201,7 +202,7 @@ func (s *Store) buildDoc(id schemas.ThreadID, prev, next *snapshot, i int, f con
 	}
 	problems := schemas.Problems{unreadable(fileName(i), f.err)}
 	if f.err == nil {
-		var doc stored
+		var doc config.Stored
 		spliced := false
 		if prev != nil && !prev.broken[i] {
 			doc, spliced = s.redecode(i, prev.raw[i], prev.docs[i], f.data)
@@ -229,33 +230,33 @@ func (s *Store) buildDoc(id schemas.ThreadID, prev, next *snapshot, i int, f con
 	}
 }
 
-func (s *Store) decode(i int, data []byte) stored {
+func (s *Store) decode(i int, data []byte) config.Stored {
 	if i == fileLocal {
-		return decodeLocal(data, s.opt.servers)
+		return config.DecodeLocal(data, s.opt.servers)
 	}
-	return decodeRemote(data, s.opt.servers)
+	return config.DecodeRemote(data, s.opt.servers)
 }
 
-func encode(i int, doc stored) []byte {
+func encode(i int, doc config.Stored) []byte {
 	if i == fileLocal {
-		return encodeLocal(doc.Servers, doc.Inputs, doc.Schema)
+		return config.EncodeLocal(doc.Servers, doc.Inputs, doc.Schema)
 	}
-	return encodeRemote(doc.Servers, doc.Inputs, doc.Schema)
+	return config.EncodeRemote(doc.Servers, doc.Inputs, doc.Schema)
 }
 
 // lastGood takes a document from the newest revision of the history, for a process that never saw the file whole.
-func (s *Store) lastGood(id schemas.ThreadID, i int) stored {
+func (s *Store) lastGood(id schemas.ThreadID, i int) config.Stored {
 	revs, err := s.revisions(id, 1)
 	if err != nil || len(revs) == 0 {
-		return stored{}
+		return config.Stored{}
 	}
 	text := revs[0].After.text(i)
 	if text == "" {
-		return stored{}
+		return config.Stored{}
 	}
 	doc := s.decode(i, []byte(text))
 	if len(doc.Problems) > 0 {
-		return stored{}
+		return config.Stored{}
 	}
 	return doc
 }

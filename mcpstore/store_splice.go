@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
 )
 
@@ -13,8 +14,8 @@ const spliceMin = 64
 
 // redecode reads a changed file by reading only the servers whose bytes are new. ok is false when the change is of another
 // kind, or anything is to be said about it: then the whole text must be read, which also finds the places of mistakes.
-func (s *Store) redecode(i int, was []byte, old stored, now []byte) (doc stored, ok bool) {
-	if len(old.Servers) < spliceMin || len(old.Found)+len(old.Notes)+len(old.Remote)+len(old.Disabled) > 0 || len(now) > maxText {
+func (s *Store) redecode(i int, was []byte, old config.Stored, now []byte) (doc config.Stored, ok bool) {
+	if len(old.Servers) < spliceMin || len(old.Found)+len(old.Notes)+len(old.Remote)+len(old.Disabled) > 0 || len(now) > config.MaxText {
 		return doc, false
 	}
 	a, okA := splitServers(was)
@@ -43,7 +44,7 @@ func (s *Store) redecode(i int, was []byte, old stored, now []byte) (doc stored,
 	for _, srv := range slices.Concat(old.Servers, part.Servers) { // the newer one last
 		servers[srv.Name] = srv
 	}
-	doc = stored{Schema: part.Schema, Inputs: slices.Clone(declared.Inputs)}
+	doc = config.Stored{Schema: part.Schema, Inputs: slices.Clone(declared.Inputs)}
 	implied := map[string]schemas.Input{}
 	for _, in := range slices.Concat(old.Inputs, part.Inputs) {
 		implied[in.ID] = in

@@ -20,7 +20,7 @@ var planted = regexp.MustCompile(`(?i)[A-Za-z0-9_.-]*fake[A-Za-z0-9_.-]*`)
 // what was said, in no file, and in the vault not in clear.
 func TestNoSecretAnywhere(t *testing.T) {
 	long(t)
-	all, err := filepath.Glob(filepath.Join("..", "..", "mcpstore", "testdata", "import", "*--*"))
+	all, err := filepath.Glob(filepath.Join("..", "..", "mcpstore", "internal", "config", "testdata", "import", "*--*"))
 	if err != nil || len(all) == 0 {
 		t.Fatal("the corpus is gone", err)
 	}
