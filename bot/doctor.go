@@ -135,6 +135,9 @@ func next(c schemas.Caller, e schemas.Entry, s schemas.Status) string {
 	case schemas.ShadowedState:
 		return "a server above it in the list has the same name; remove or rename one of them"
 	case schemas.Starting:
+		if s.Why != "" && !e.Remote() {
+			return "if it stays so, see that this command starts an MCP server on standard input and output: `/mcp edit " + name + "`"
+		}
 		return "wait a little, then `/mcp doctor " + name + "` again"
 	}
 	return "`/mcp show " + name + "`"

@@ -102,6 +102,10 @@ func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 		if up != "" {
 			add(up)
 		}
+	case schemas.Starting:
+		if s.Why != "" {
+			add(short(clean(s.Why), 160), "`/mcp doctor "+name+"`")
+		}
 	case schemas.Idle:
 		add("starts when it is needed")
 	case schemas.Needs:

@@ -77,3 +77,10 @@ func TestConfirm_SlowServer(t *testing.T) {
 		})
 	}
 }
+
+func TestStarting_SaysWhatItPrinted(t *testing.T) {
+	w := issues(t)
+	w.state["github"] = schemas.Status{State: schemas.Starting, Why: "has printed, but nothing that is MCP: listening on port 1"}
+	want(t, w.say(alice(), "/mcp doctor github"), "github is still starting: has printed, but nothing that is MCP: listening on port 1", "next: if it stays so, see that this command starts an MCP server")
+	want(t, w.say(alice(), "/mcp list"), "starting |  | yours | has printed, but nothing that is MCP: listening on port 1 · /mcp doctor github")
+}

@@ -23,6 +23,7 @@ const (
 	closeTime   = 15 * time.Second      // for a server to end
 	whyLimit    = 300                   // characters
 	maxStderr   = 8 << 10               // bytes of it in a status
+	silentFor   = 3 * time.Second       // until a status says what a server that does not answer has printed
 )
 
 // Abilities that a launched program may have beside reading and writing; each is looked for once.
@@ -62,6 +63,8 @@ type instance struct {
 	closing  atomic.Bool
 	quiet    chan struct{} // ticks when the last call ended while closing
 	lastUse  atomic.Int64
+	noise    atomic.Pointer[string]    // its first line that is not MCP
+	talk     atomic.Pointer[talkative] // of the program, once it runs
 
 	// Set before the owner hears of readiness, never changed afterwards.
 	sess    *session.Session
@@ -121,7 +124,9 @@ func (i *instance) release(now time.Time) {
 func (i *instance) supervise() {
 	defer close(i.gone)
 	defer i.cancel()
+	late := time.AfterFunc(silentFor, i.heard)
 	tools, err := i.open()
+	late.Stop()
 	if err != nil {
 		i.close()
 		i.report(err, 0)
@@ -182,6 +187,7 @@ func (i *instance) open() (*toolset, error) {
 	limit := i.t.r.opt.ConnectTimeout
 	opt := session.Options{
 		Name: "bobbin", Version: i.t.r.opt.Version, Era: i.era, OnNotify: i.notified,
+		OnNoise:        func(first string) { i.noise.Store(&first); i.heard() },
 		ConnectTimeout: 2 * limit, // the context below ends first and has a cause of its own
 	}
 	starting, started := context.WithTimeout(i.life, limit)
@@ -252,7 +258,31 @@ func (i *instance) reach(ctx context.Context, opt *session.Options) error {
 		return err
 	}
 	i.child, opt.Stdio = child, child
+	if c, ok := child.(talkative); ok {
+		i.talk.Store(&c)
+	}
 	return nil
+}
+
+// heard ticks when a status has something new to say about a server that does not answer.
+func (i *instance) heard() {
+	if i.noise.Load() != nil && time.Since(i.began) >= silentFor {
+		i.t.r.tick(i.t.id)
+	}
+}
+
+// soFar says what a server that is starting has printed, on its output in words and on its standard error as it is.
+func (i *instance) soFar() (why, stderr string) {
+	if time.Since(i.began) < silentFor {
+		return "", ""
+	}
+	if first := i.noise.Load(); first != nil {
+		why = short(i.mask(schemas.Clean("has printed, but nothing that is MCP: "+*first, true)), whyLimit)
+	}
+	if c := i.talk.Load(); c != nil {
+		stderr = i.tail(*c)
+	}
+	return why, stderr
 }
 
 // notified hears the server's notifications; it only leaves a note.
@@ -366,10 +396,14 @@ func (i *instance) close() {
 
 func (i *instance) stderr() string {
 	if c, ok := i.child.(talkative); ok {
-		text := c.Stderr()
-		return i.mask(schemas.Clean(text[max(0, len(text)-maxStderr):], false))
+		return i.tail(c)
 	}
 	return ""
+}
+
+func (i *instance) tail(c talkative) string {
+	text := c.Stderr()
+	return i.mask(schemas.Clean(text[max(0, len(text)-maxStderr):], false))
 }
 
 func (i *instance) pid() int {

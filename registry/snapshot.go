@@ -120,7 +120,10 @@ func (t *thread) look(e schemas.Entry) *view {
 			st.Why = "the new definition failed: " + s.fault + "; the one before runs on"
 		}
 	case s.next != nil:
-		st.State, st.Why = schemas.Starting, s.fault
+		st.State = schemas.Starting
+		if s.fault != "" {
+			st.Why = "the last start failed: " + s.fault
+		}
 	case s.fault != "":
 		st.State, st.Why = cmp.Or(s.down, schemas.Failed), s.fault
 		if st.State == schemas.Failed && !s.retry.IsZero() {
@@ -206,6 +209,10 @@ func (v *view) present() schemas.Status {
 	if i := v.inst; i != nil {
 		st.PID, st.Since, st.Took = i.pid(), i.readyAt, i.readyAt.Sub(i.began)
 		st.Stderr = i.stderr()
+	}
+	if i := v.starting; i != nil && st.State == schemas.Starting {
+		why, stderr := i.soFar()
+		st.Why, st.Stderr = joinWhy(st.Why, why), cmp.Or(stderr, st.Stderr)
 	}
 	return st
 }

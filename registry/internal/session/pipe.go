@@ -194,6 +194,9 @@ func (p *pipe) noise(line []byte) error {
 		p.mu.Lock()
 		p.sample = excerpt(line)
 		p.mu.Unlock()
+		if tell := p.s.opts.OnNoise; tell != nil {
+			tell(p.sample)
+		}
 	}
 	if p.garbage > maxGarbage {
 		return p.noisy(fmt.Errorf("%w: more than %d lines on stdout are not JSON-RPC", ErrGarbage, maxGarbage))

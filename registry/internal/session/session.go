@@ -60,6 +60,10 @@ type Options struct {
 	// are dropped above 256 waiting, see [Session.Dropped].
 	OnNotify func(method string, params json.RawMessage)
 
+	// OnNoise, if set, gets the first line of a child process that is not MCP,
+	// shortened; called by the goroutine that reads, it must not block.
+	OnNoise func(first string)
+
 	// OnElicit asks a person on behalf of the server (form and URL mode) and
 	// returns the ElicitResult object. Its context ends with the session or
 	// when the server withdraws the question, and has no other deadline. An
