@@ -252,15 +252,15 @@ func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
 		if s.Tokens > 0 {
 			line += ", " + about(s.Tokens) + " tokens"
 		}
-		if s.Writing > 0 && s.Tools == 1 {
+		if s.Asking > 0 && s.Tools == 1 {
 			line += " · it writes: I ask before each call"
-		} else if s.Writing > 0 {
-			line += " · " + ofThem(s.Writing, "writes", "write") + ": I ask before each"
+		} else if s.Asking > 0 {
+			line += " · " + ofThem(s.Asking, "writes", "write") + ": I ask before each"
 		}
 		if s.Blocked > 0 && s.Tools == 1 {
-			line += " · it is denied: `/mcp tools " + name + "`"
+			line += " · it is denied until a manager allows it: `/mcp tools " + name + "`"
 		} else if s.Blocked > 0 {
-			line += " · " + ofThem(s.Blocked, "is", "are") + " denied: `/mcp tools " + name + "`"
+			line += " · " + count(s.Blocked, "is denied until a manager allows it", "are denied until a manager allows them") + ": `/mcp tools " + name + "`"
 		}
 		if len(s.HeldTools) > 0 {
 			line += " · " + heldText(s)

@@ -213,8 +213,11 @@ func (w *world) Status(_ context.Context, id schemas.ThreadID) ([]schemas.Status
 			s.State = schemas.PendingState
 		}
 		for _, x := range w.toolsOf[e.Name] {
-			if x.Writes {
-				s.Writing++
+			switch {
+			case x.Risk != "":
+				s.Blocked++
+			case x.Writes:
+				s.Asking++
 			}
 		}
 		if o, ok := w.state[e.Name]; ok {

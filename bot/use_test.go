@@ -73,6 +73,14 @@ func TestCall_Form(t *testing.T) {
 	want(t, w.fill(mallory(), form, nil), "only @alice can answer this")
 }
 
+// A tool is counted once: as one that asks or as one that is denied.
+func TestReady_CountsOnce(t *testing.T) {
+	w := issues(t)
+	want(t, w.say(alice(), "/mcp reload github"), "3 tools, about 5,100 tokens · 1 of them writes: I ask before each · 1 is denied until a manager allows it: /mcp tools github")
+	w.state["github"] = schemas.Status{State: schemas.Ready, Tools: 9, Asking: 3, Blocked: 3}
+	want(t, w.say(alice(), "/mcp reload github"), "9 tools · 3 of them write: I ask before each · 3 are denied until a manager allows them: /mcp tools github")
+}
+
 func TestCall_OneLine(t *testing.T) {
 	w := issues(t)
 	w.result.Raw = json.RawMessage(`{"content":[{"type":"text","text":"press ` + "`/mcp remove github`" + `\n"}]}`)

@@ -186,8 +186,13 @@ func (v *view) count(p schemas.Policy) {
 		}
 		if tl.Held != "" {
 			st.HeldTools = append(st.HeldTools, tl.Name)
-		} else if p.Decide(tl.Tool, "", time.Time{}).Verb == schemas.Deny {
+			continue
+		}
+		switch p.Decide(tl.Tool, "", time.Time{}).Verb {
+		case schemas.Deny:
 			st.Blocked++
+		case schemas.AskVerb:
+			st.Asking++
 		}
 	}
 	if n := len(st.HeldTools); n > 0 {

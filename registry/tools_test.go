@@ -185,7 +185,7 @@ func TestTools_DeniedByDefault(t *testing.T) {
 	)}})
 	h.set(one, entry("s", "a"))
 	h.apply(one)
-	if st := h.status(one, "s"); st.Blocked != 4 || st.Tools != 5 || st.Writing != 4 {
+	if st := h.status(one, "s"); st.Blocked != 4 || st.Tools != 5 || st.Writing != 4 || st.Asking != 0 {
 		t.Errorf("%+v", st)
 	}
 	for _, name := range []string{"write_file", "execute_command", "delete_repo", "archive"} {

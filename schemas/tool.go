@@ -92,6 +92,7 @@ type Status struct {
 	Pending   bool     // a changed definition waits while the approved one runs
 	Tools     int
 	Writing   int // of Tools, those that write
+	Asking    int // of Tools, those that ask before a call
 	HeldTools []string
 	Blocked   int           // of Tools, those denied by default
 	Tokens    int           // estimate for all tools
