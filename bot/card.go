@@ -66,6 +66,18 @@ func (d *deck) get(id string, thread schemas.ThreadID, now time.Time) *card {
 	return c
 }
 
+// waits reports whether a card is open that the caller may answer.
+func (d *deck) waits(c schemas.Caller, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.open {
+		if o.by.Thread == c.Thread && now.Before(o.expires) && o.keys != nil && o.may(c) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // take removes a card; of several who answer at once, one gets true.
 func (d *deck) take(id string, c *card) bool {
 	d.mu.Lock()

@@ -2,6 +2,8 @@ package bot
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,7 +82,23 @@ func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
 	case text == "":
 		return b.Welcome(ctx, t.caller), nil
 	}
+	if r, ok := b.stray(t.caller, text); ok {
+		return r, nil
+	}
 	return b.chat(""), nil
+}
+
+// stray answers what looks like the answer to a card, at a door that had none for it.
+func (b *Bot) stray(c schemas.Caller, text string) (Reply, bool) {
+	labels := []string{"confirm", "cancel", "approve", "put back", "keep held", "show the change", "show everything", "once", "1 hour", "always here", "always", "deny", "yes", "no"}
+	n, err := strconv.Atoi(strings.TrimSuffix(text, ")"))
+	if number := err == nil && n > 0 && n < 100; !number && !slices.Contains(labels, strings.ToLower(strings.Trim(text, "`.! "))) {
+		return Reply{}, false
+	}
+	if b.cards.waits(c, b.opt.Now()) {
+		return bad(schemas.CodeInvalid, "that is no choice of an open card · press one of its choices, or give the command again"), true
+	}
+	return bad(schemas.CodeExpired, "nothing waits for an answer here · `/mcp list` shows how things are, `/mcp help` what there is"), true
 }
 
 // line runs a verb by its name, as if it had been typed.

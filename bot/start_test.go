@@ -84,3 +84,20 @@ func TestStarting_SaysWhatItPrinted(t *testing.T) {
 	want(t, w.say(alice(), "/mcp doctor github"), "github is still starting: has printed, but nothing that is MCP: listening on port 1", "next: if it stays so, see that this command starts an MCP server")
 	want(t, w.say(alice(), "/mcp list"), "starting |  | yours | has printed, but nothing that is MCP: listening on port 1 · /mcp doctor github")
 }
+
+func TestStray_NothingWaits(t *testing.T) {
+	w := newWorld(t)
+	for _, text := range []string{"Confirm", "1", "2)", "Cancel", "always here", "yes"} {
+		r := w.say(alice(), text)
+		want(t, r, "nothing waits for an answer here · /mcp list")
+		wantCode(t, r, schemas.CodeExpired)
+	}
+	for _, text := range []string{"0", "1234", "confirm the order for me", "1 more"} {
+		want(t, w.say(alice(), text), "No model is set")
+	}
+	w.say(alice(), "/mcp add-json "+github())
+	want(t, w.say(alice(), "7"), "that is no choice of an open card")
+	want(t, w.say(mallory(), "Confirm"), "nothing waits for an answer here")
+	w.now = w.now.Add(time.Hour)
+	want(t, w.say(alice(), "Confirm"), "nothing waits for an answer here")
+}
