@@ -21,7 +21,8 @@ import (
 // rooms is the plan: each room and which rooms of ours it may import beside schemas and the leaves. "*" is everything.
 var rooms = map[string][]string{
 	"cmd/bobbin":                {"*"},
-	"examples/embed":            {"*"},
+	"host":                      {"*"},
+	"examples/embed":            {"bot", "host"},
 	"bot/web":                   {"bot"},
 	"bot/terminal":              {"bot"},
 	"bot":                       nil,

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bobbin/host"
 	"bobbin/internal/durable"
 	"bobbin/mcpstore"
 	"bobbin/schemas"
@@ -73,18 +74,18 @@ func BenchmarkRenameToLive(b *testing.B) {
 	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
 	m.Data, m.Sandbox = b.TempDir(), "process"
 	ctx := b.Context()
-	a, err := m.newApp(ctx, slog.New(slog.DiscardHandler))
+	h, err := m.open(ctx, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
-	run(b, a)
-	versions := versionsOf(b, a, filepath.Join(m.Data, "users", "t1"))
+	run(b, h)
+	versions := versionsOf(b, h, filepath.Join(m.Data, "users", "t1"))
 	folder := filepath.Join(m.Data, "users", "t1")
 	dir, err := durable.Open(folder)
 	if err != nil {
 		b.Fatal(err)
 	}
-	changes, stop := a.registry.Watch("t1")
+	changes, stop := h.Registry.Watch("t1")
 	defer stop()
 	var whole, start []time.Duration
 	for i := 0; b.Loop(); i++ {
@@ -104,7 +105,7 @@ func BenchmarkRenameToLive(b *testing.B) {
 			case <-deadline:
 				b.Fatal("the change is not live")
 			}
-			ss, err := a.registry.Status(ctx, "t1")
+			ss, err := h.Registry.Status(ctx, "t1")
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -128,11 +129,11 @@ func report(b *testing.B, name string, all []time.Duration) {
 }
 
 // run runs all of the app but a door until the end of the benchmark.
-func run(b *testing.B, a *app) {
+func run(b *testing.B, h *host.Host) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- a.run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+	go func() { ended <- h.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
 	b.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -142,21 +143,21 @@ func run(b *testing.B, a *app) {
 }
 
 // versionsOf approves two definitions of a server, one after the other, and gives the files that hold each with its approval.
-func versionsOf(b *testing.B, a *app, folder string) []map[string]string {
+func versionsOf(b *testing.B, h *host.Host, folder string) []map[string]string {
 	b.Helper()
 	ctx := b.Context()
 	caller := schemas.Caller{Thread: "t1", Member: "operator", Name: "operator", Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
 	var versions []map[string]string
 	for _, ms := range []string{"0", "1"} {
 		in := mcpstore.Import("", []byte(config(b, map[string]any{"demo": map[string]any{"command": "fakemcp", "args": []string{"slow", ms}}})), "")
-		p, err := a.store.Propose(ctx, caller, schemas.Edit{Put: in.Servers, Source: "add"})
+		p, err := h.Store.Propose(ctx, caller, schemas.Edit{Put: in.Servers, Source: "add"})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := a.store.Commit(ctx, caller, p); err != nil {
+		if _, err := h.Store.Commit(ctx, caller, p); err != nil {
 			b.Fatal(err)
 		}
-		if err := a.registry.Apply(ctx, "t1"); err != nil {
+		if err := h.Registry.Apply(ctx, "t1"); err != nil {
 			b.Fatal(err)
 		}
 		version := map[string]string{}

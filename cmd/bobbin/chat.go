@@ -40,18 +40,18 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 		return err
 	}
 	defer func() { _ = logFile.Close() }()
-	a, err := m.newApp(ctx, slog.New(slog.NewTextHandler(logFile, nil)))
+	h, err := m.open(ctx, slog.New(slog.NewTextHandler(logFile, nil)))
 	if err != nil {
 		return err
 	}
 	in, screen := m.In.(*os.File)
 	screen = screen && term.IsTerminal(int(in.Fd()))
-	opt := terminal.Options{Bot: a.bot, Notices: a.bot, Caller: caller, In: m.In, Out: m.Out, Echo: !screen}
+	opt := terminal.Options{Bot: h.Bot, Notices: h.Bot, Caller: caller, In: m.In, Out: m.Out, Echo: !screen}
 	if out, ok := m.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) {
 		opt.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		opt.Width, _, _ = term.GetSize(int(out.Fd()))
 	}
-	return a.run(ctx, terminal.New(opt).Run)
+	return h.Run(ctx, terminal.New(opt).Run)
 }
 
 // logFile keeps the operator's log of a conversation out of the conversation.

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"bobbin/host"
 	"bobbin/schemas"
 )
 
@@ -95,6 +98,14 @@ func (m *Main) command() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
 	root.AddCommand(m.serveCommand(), m.chatCommand(), m.auditCommand(), m.versionCommand())
 	return root
+}
+
+// open wires the rooms on the data folder.
+func (m *Main) open(ctx context.Context, log *slog.Logger) (*host.Host, error) {
+	if !slices.Contains([]string{"auto", "docker", "process", "off"}, m.Sandbox) {
+		return nil, usagef("--sandbox is auto, docker, process or off, not %q", m.Sandbox)
+	}
+	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true})
 }
 
 // fromEnvironment fills every flag that was not given from BOBBIN_<NAME>.

@@ -37,7 +37,7 @@ func (m *Main) serveCommand() *cobra.Command {
 
 func (m *Main) serve(ctx context.Context, listen, user string) error {
 	log := slog.New(slog.NewTextHandler(m.Err, nil))
-	a, err := m.newApp(ctx, log)
+	h, err := m.open(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (m *Main) serve(ctx context.Context, listen, user string) error {
 		return err
 	}
 	door, err := web.New(web.Options{
-		Bot: a.bot, Watch: a.registry.Watch, Threads: a.store.Threads, Token: rand.Text(), Log: log,
+		Bot: h.Bot, Watch: h.Registry.Watch, Threads: h.Store.Threads, Token: rand.Text(), Log: log,
 		Member: schemas.Caller{Member: schemas.MemberID(user), Name: user, Door: schemas.DoorWeb, Role: schemas.Owner, Operator: true},
 	})
 	if err != nil {
 		return err
 	}
-	return a.run(ctx, func(ctx context.Context) error {
+	return h.Run(ctx, func(ctx context.Context) error {
 		_, _ = fmt.Fprintf(m.Out, "bobbin is ready. Open this link in a browser on this machine:\n\n  %s\n\nCtrl-C stops it.\n", door.Link(l.Addr().String()))
 		return serveHTTP(ctx, door, l)
 	})

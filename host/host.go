@@ -1,0 +1,167 @@
+// Package host plugs the rooms together: bobbin without its doors. The binary runs it, and so does a program that embeds bobbin
+// beside a door of its own; it is public because such a program cannot import our internal folders to do the wiring itself.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bobbin/audit"
+	"bobbin/bot"
+	"bobbin/internal/durable"
+	"bobbin/internal/safehttp"
+	"bobbin/mcpstore"
+	"bobbin/registry"
+	"bobbin/sandbox"
+	"bobbin/schemas"
+	"bobbin/vault"
+)
+
+// Options of a Host. Data is required.
+type Options struct {
+	Data    string // folder for everything that is kept; made if it is missing
+	Sandbox string // where local servers run: "process" (also "auto" and ""), or "off"
+	Version string // told to servers
+	Log     *slog.Logger
+	// Loopback lets connectors reach servers on this machine's own loopback: for programs whose members sit at it.
+	Loopback bool
+}
+
+// Host is every room, plugged together. Its parts are safe for concurrent use while Run runs.
+type Host struct {
+	Bot      *bot.Bot
+	Store    *mcpstore.Store
+	Registry *registry.Registry
+
+	journal  *audit.Log
+	launcher launcher
+}
+
+// launcher starts local servers, says where they run, and ends them.
+type launcher interface {
+	Launch(context.Context, schemas.Launch) (io.ReadWriteCloser, error)
+	Place() schemas.Place
+	Close() error
+}
+
+// Open opens the data folder and wires the rooms. Nothing runs yet, but programs that a killed bobbin left behind are ended.
+// A *schemas.Error says in words what is wrong with the folder or the sandbox.
+func Open(ctx context.Context, opt Options) (*Host, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	data, err := durable.Open(opt.Data)
+	if err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + opt.Data + " cannot be used", Hint: "name another one with --data", Err: err}
+	}
+	folder := make(map[string]*durable.Dir)
+	for _, name := range []string{"users", "vault", "cache", "work"} {
+		if folder[name], err = data.Sub(name); err != nil {
+			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
+		}
+	}
+	h := &Host{}
+	if h.Store, err = mcpstore.Open(folder["users"], mcpstore.Options{Log: opt.Log}); err != nil {
+		return nil, err
+	}
+	if h.journal, err = audit.Open(folder["users"], audit.Options{Log: opt.Log}); err != nil {
+		return nil, err
+	}
+	secrets, err := vault.Open(folder["vault"])
+	if err != nil {
+		return nil, err
+	}
+	if h.launcher, err = opt.launcher(ctx, folder["work"]); err != nil {
+		return nil, err
+	}
+	late := &gate{}
+	h.Registry, err = registry.New(registry.Options{
+		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Tell: late,
+		Cache: folder["cache"], HTTP: opt.guarded(), Version: opt.Version, Log: opt.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.Bot = bot.New(bot.Options{
+		Config: h.Store, Past: h.Store, Rules: h.Store,
+		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
+		Secrets: secrets, Forget: secrets, Journal: h.journal,
+		Import: mcpstore.Import, Place: func(schemas.Door) schemas.Place { return h.launcher.Place() },
+		Version: opt.Version, Log: opt.Log,
+	})
+	late.bot = h.Bot
+	return h, nil
+}
+
+// gate lets the registry ask and tell through the bot, which is made after it.
+type gate struct{ bot *bot.Bot }
+
+func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
+	return g.bot.Ask(ctx, a)
+}
+
+func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool) {
+	g.bot.Held(ctx, thread, server, tools)
+}
+
+// guarded gives the client for connectors. Every call brings its own deadline, so that a tool may work longer than a header
+// usually takes.
+func (opt Options) guarded() func(schemas.Server) *http.Client {
+	c := safehttp.New(safehttp.Options{AllowLoopback: opt.Loopback, HeaderTimeout: 10 * time.Minute})
+	return func(schemas.Server) *http.Client { return c }
+}
+
+// Run runs the rooms and the door, and waits for all of them; it returns when the door does or ctx ends, and is called once. No
+// program of a member is left when it returns.
+func (h *Host) Run(ctx context.Context, door func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The log ends last, so that what the others write while they end is on disk, too.
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var logging, rest errgroup.Group
+	logging.Go(func() error { return h.journal.Run(last) })
+	part := func(run func(context.Context) error) {
+		rest.Go(func() error {
+			defer cancel()
+			if err := run(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		})
+	}
+	part(h.Registry.Run)
+	part(h.Bot.Run)
+	part(func(ctx context.Context) error {
+		return h.Store.Run(ctx, h.Bot.Edited)
+	})
+	part(door)
+	err := errors.Join(rest.Wait(), h.launcher.Close())
+	end()
+	return errors.Join(err, logging.Wait())
+}
+
+// launcher picks where local servers run.
+func (opt Options) launcher(ctx context.Context, work *durable.Dir) (launcher, error) {
+	switch opt.Sandbox {
+	case "auto", "process", "":
+		p, err := sandbox.NewProcess(sandbox.Options{Work: work, Log: opt.Log})
+		if err == nil {
+			p.Sweep(ctx)
+		}
+		return p, err
+	case "off":
+		return sandbox.NewOff("local servers are switched off here", "start bobbin with --sandbox process"), nil
+	case "docker":
+		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: "this build cannot run servers in containers yet", Hint: "use --sandbox process to run them as yourself, or --sandbox off"}
+	}
+	return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: fmt.Sprintf("the sandbox is auto, docker, process or off, not %q", opt.Sandbox), Hint: "use --sandbox process"}
+}
