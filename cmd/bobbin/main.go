@@ -96,7 +96,7 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.Data, "data", "./data", "folder for everything that bobbin keeps (BOBBIN_DATA)")
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
-	root.AddCommand(m.serveCommand(), m.chatCommand(), m.auditCommand(), m.versionCommand())
+	root.AddCommand(m.serveCommand(), m.chatCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
 
