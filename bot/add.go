@@ -39,7 +39,7 @@ func (b *Bot) addJSON(ctx context.Context, t turn) (Reply, error) {
 func (b *Bot) imported(ctx context.Context, t turn, file string, data []byte, hint, source string) (Reply, error) {
 	in := b.opt.Import(file, data, hint)
 	if len(in.Problems) > 0 {
-		name, again := file, "fix them and run `/mcp upload "+clean(file)+"` again"
+		name, again := file, "fix "+map[bool]string{true: "it", false: "them"}[len(in.Problems) == 1]+" and run `/mcp upload "+clean(file)+"` again"
 		if file == "" {
 			name, again = "the text", "fix it and paste it again"
 		}
@@ -116,6 +116,7 @@ func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *sche
 	if len(in.Problems) > 0 {
 		return mistakes("the form", placeless(in.Problems), ""), nil
 	}
+	keepEmpty(&in, s.Env)
 	source := "add"
 	if was != nil {
 		source = "edit"
@@ -124,6 +125,27 @@ func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *sche
 		}
 	}
 	return b.propose(ctx, t, schemas.Edit{Put: in.Servers, Inputs: in.Inputs, Notes: in.Notes, Source: source})
+}
+
+// keepEmpty takes KEY= of the form for an empty value given on purpose. In a pasted config, where an empty value stands for one to
+// fill in, it is a value to ask for.
+func keepEmpty(in *schemas.Import, env map[string]string) {
+	var gone []string
+	for _, k := range sorted(env) {
+		for i := range in.Servers {
+			if d := &in.Servers[i]; env[k] == "" && d.Server.Env[k] == "${input:"+k+"}" {
+				d.Server.Env[k] = ""
+				gone = append(gone, k)
+			}
+		}
+	}
+	unused := func(id string) bool {
+		return slices.Contains(gone, id) && !slices.ContainsFunc(in.Servers, func(d schemas.Draft) bool { return slices.Contains(d.Server.Inputs(), id) })
+	}
+	for i := range in.Servers {
+		in.Servers[i].Needs = slices.DeleteFunc(in.Servers[i].Needs, unused)
+	}
+	in.Inputs = slices.DeleteFunc(in.Inputs, func(x schemas.Input) bool { return unused(x.ID) })
 }
 
 // formServer reads the form's fields; all mistakes at once.

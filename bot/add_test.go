@@ -96,7 +96,7 @@ func TestUpload_Refusals(t *testing.T) {
 	want(t, big, "big.json is 300 KiB; at most 256 KiB")
 	wantCode(t, big, schemas.CodeTooLarge)
 	broken := w.do(bot.Request{Caller: alice(), Text: "/mcp upload mcp.json", File: &schemas.File{Name: "mcp.json", Data: []byte("{")}})
-	want(t, broken, "mcp.json has a mistake; nothing was changed", "mcp.json:1:2", "fix them and run /mcp upload mcp.json again")
+	want(t, broken, "mcp.json has a mistake; nothing was changed", "mcp.json:1:2", "fix it and run /mcp upload mcp.json again")
 	want(t, w.say(alice(), `/mcp add-json {"mcpServers":{}}`), "there is no server in that")
 }
 
@@ -308,5 +308,33 @@ func TestConfirm_ConflictKeepsOldValue(t *testing.T) {
 		if v.Reveal() != canary {
 			t.Error("the old value is gone")
 		}
+	}
+}
+
+// KEY= of the form is an empty value given on purpose; in a pasted config it is a value to fill in.
+func TestAdd_EmptyValue(t *testing.T) {
+	w := newWorld(t)
+	form := w.say(alice(), "/mcp add")
+	card := w.fill(alice(), form, map[string]string{"name": "x", "command": "npx", "args": "thing", "env": "EMPTY=\nA=b"})
+	wantNot(t, card, "${input:EMPTY}", "needs")
+	want(t, w.press(alice(), card, "Confirm"), "x is ready")
+	e, _ := w.cfg.Find("x")
+	if v, ok := e.Env["EMPTY"]; !ok || v != "" || e.Env["A"] != "b" || len(w.cfg.Inputs) != 0 {
+		t.Errorf("%+v %+v", e.Env, w.cfg.Inputs)
+	}
+	want(t, w.press(alice(), w.say(alice(), `/mcp add-json {"mcpServers":{"y":{"command":"npx","env":{"EMPTY":""}}}}`), "Confirm"), "y needs EMPTY")
+}
+
+func TestWords_OfMistakes(t *testing.T) {
+	w := newWorld(t)
+	r := w.do(bot.Request{Caller: alice(), Verb: "upload", File: &schemas.File{Name: "mcp.json", Data: []byte("{")}})
+	want(t, r, "mcp.json has a mistake", "fix it and run /mcp upload mcp.json again")
+	r = w.say(alice(), "/mcp secrets set NOTHING_USES")
+	want(t, r, "there is no server of yours that uses that name · /mcp list")
+	wantNot(t, r, "  ")
+	w.place = schemas.Place{Why: "local servers are switched off here", Hint: "start bobbin with --sandbox process"}
+	for _, r := range []bot.Reply{w.say(alice(), "/mcp add x npx thing"), w.say(alice(), "/mcp doctor")} {
+		want(t, r, "local servers are switched off here · start bobbin with --sandbox process")
+		wantNot(t, r, "cannot run here")
 	}
 }

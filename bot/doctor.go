@@ -87,7 +87,7 @@ func (b *Bot) findings(c schemas.Caller, e schemas.Entry, s schemas.Status) []Fa
 		p := b.opt.Place(c.Door)
 		where := clean(p.Where)
 		if !p.Available {
-			where = "local servers cannot run here: " + clean(joinHint(p.Why, p.Hint))
+			where = clean(joinHint(noPlace(p), p.Hint))
 		}
 		fs = append(fs, Fact{Label: "where", Value: where})
 	}
@@ -164,7 +164,7 @@ func (b *Bot) checkup(ctx context.Context, t turn, cfg schemas.Config) (Reply, e
 	}
 	p := b.opt.Place(t.caller.Door)
 	if !p.Available {
-		r.Blocks = append(r.Blocks, Block{Text: "local servers cannot run here: " + clean(joinHint(p.Why, p.Hint))})
+		r.Blocks = append(r.Blocks, Block{Text: clean(joinHint(noPlace(p), p.Hint))})
 	}
 	if len(tab.Rows) == 0 {
 		return append1(r, Block{Text: count(len(ss), "server", "servers") + ", nothing wrong"}), nil

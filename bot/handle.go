@@ -108,7 +108,7 @@ func (b *Bot) line(ctx context.Context, t turn, name string, args map[string]str
 	return b.invoke(ctx, t, v)
 }
 
-// invoke checks the role, asks for what is missing, writes down that a change was asked for, and runs the verb.
+// invoke checks the role, asks for what is missing, writes down what was asked for, and runs the verb.
 func (b *Bot) invoke(ctx context.Context, t turn, v *verb) (Reply, error) {
 	if t.caller.Role < v.Role {
 		return Reply{}, guestRefusal()
@@ -118,7 +118,7 @@ func (b *Bot) invoke(ctx context.Context, t turn, v *verb) (Reply, error) {
 			return b.askArgs(ctx, t, v), nil
 		}
 	}
-	if v.changes {
+	if v.audited {
 		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/mcp " + v.Name}); err != nil {
 			return Reply{}, err
 		}

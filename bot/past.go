@@ -3,9 +3,7 @@ package bot
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"bobbin/schemas"
 )
@@ -30,69 +28,6 @@ func (b *Bot) download(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, err
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: clean(f.Name) + ", " + size(len(f.Data)) + "; it holds no secret values"}, {File: &f}}}, nil
-}
-
-// audit shows what happened, or all records of one receipt.
-func (b *Bot) audit(ctx context.Context, t turn) (Reply, error) {
-	which, n := t.arg("which"), 20
-	if v, err := strconv.Atoi(which); err == nil && v > 0 && len(which) < 4 {
-		n, which = min(v, 200), ""
-	}
-	ask := n
-	if which != "" {
-		ask = 1000
-	}
-	rs, err := b.opt.Journal.Tail(ctx, t.caller.Thread, ask)
-	if err != nil {
-		return Reply{}, err
-	}
-	tab := &Table{Columns: []string{"time (UTC)", "who", "what", "outcome", "detail"}}
-	for _, r := range rs {
-		if which != "" && r.Receipt != which && strconv.FormatInt(r.Seq, 10) != which {
-			continue
-		}
-		tab.Rows = append(tab.Rows, Row{Cells: auditCells(r, which != "")})
-	}
-	if len(tab.Rows) == 0 && which != "" {
-		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "the last " + thousands(ask) + " records have no such receipt", Hint: "`/mcp audit` shows the newest"}
-	}
-	if len(tab.Rows) == 0 {
-		return Reply{Private: true, Blocks: []Block{{Text: "nothing has happened here yet"}}}, nil
-	}
-	return Reply{Private: true, Blocks: []Block{{Text: count(len(tab.Rows), "record", "records") + ", newest first"}, {Table: tab}}}, nil
-}
-
-func auditCells(r schemas.Record, all bool) []string {
-	what := string(r.Event)
-	if r.Tool != "" {
-		what += " " + strings.TrimPrefix(r.Server+"."+strings.TrimPrefix(r.Tool, r.Server+"."), ".")
-	} else if r.Server != "" {
-		what += " " + r.Server
-	}
-	var more []string
-	if r.Ms > 0 {
-		more = append(more, took(time.Duration(r.Ms*float64(time.Millisecond))))
-	}
-	if r.Bytes > 0 {
-		more = append(more, size(r.Bytes))
-	}
-	if r.Args != "" {
-		more = append(more, "args "+r.Args)
-	}
-	if r.Detail != "" {
-		more = append(more, r.Detail)
-	}
-	if r.Receipt != "" {
-		more = append(more, "receipt "+r.Receipt)
-	}
-	if all && r.RunsAs != "" {
-		more = append(more, "as "+string(r.RunsAs))
-	}
-	who := ""
-	if r.Member != "" {
-		who = at(r.Member, r.Name)
-	}
-	return []string{r.At.UTC().Format("01-02 15:04:05"), who, clean(what), string(r.Outcome), short(clean(strings.Join(more, " · ")), 200)}
 }
 
 // history lists the last revisions, or shows one with its diff.

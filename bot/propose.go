@@ -81,9 +81,17 @@ func (b *Bot) placeable(c schemas.Caller, ch schemas.Change) error {
 		return nil
 	}
 	if p := b.opt.Place(c.Door); !p.Available {
-		return &schemas.Error{Code: schemas.CodeMissing, Text: "local servers cannot run here: " + p.Why, Hint: p.Hint}
+		return &schemas.Error{Code: schemas.CodeMissing, Text: noPlace(p), Hint: p.Hint}
 	}
 	return nil
+}
+
+// noPlace says why programs cannot run here.
+func noPlace(p schemas.Place) string {
+	if strings.HasPrefix(p.Why, "local servers ") {
+		return p.Why
+	}
+	return "local servers cannot run here: " + p.Why
 }
 
 // runs reports whether a change of that kind lets something run that did not before.

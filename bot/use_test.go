@@ -251,17 +251,53 @@ func TestHistoryAuditDownload(t *testing.T) {
 	card := w.say(alice(), "/mcp undo")
 	want(t, card, "1 removed: github", "1) Confirm")
 	a := w.say(guest(), "/mcp audit")
-	want(t, a, "@alice | commit", "r1 1 added: github")
+	want(t, a, "2026-11-20 12:00:00 | @alice | changed", "r1 1 added: github")
 	if !a.Private {
 		t.Error("audit details are for the requester")
 	}
 	w.records = append(w.records, schemas.Record{At: w.now, Event: schemas.EventCallEnd, Server: "github", Tool: "x", Receipt: "7f3a", Ms: 310, Bytes: 43, Outcome: schemas.OutcomeOK, Args: "title:11"})
-	want(t, w.say(alice(), "/mcp audit 7f3a"), "call.end github.x | ok | 310 ms · 43 bytes · args title:11")
+	w.records[len(w.records)-1].Receipt = "7f3a99c0"
+	want(t, w.say(alice(), "/mcp audit 7f3a"), "called github.x", "outcome: ok", "310 ms · 43 bytes · args title:11 · receipt 7f3a99c0")
 	want(t, w.say(alice(), "/mcp audit 9999"), "have no such receipt")
 	want(t, w.say(alice(), "/mcp audit 1"), "1 record, newest first")
 	want(t, w.say(alice(), "/mcp download format:vscode ./out.json"), "mcp.json")
 	want(t, w.say(alice(), "/mcp download vscod"), "there is no format vscod · did you mean vscode?")
 	wantCode(t, w.say(alice(), "/mcp download client"), schemas.CodeMissing)
+}
+
+// A call is one line, whatever the log writes about it.
+func TestAudit_Calls(t *testing.T) {
+	w := newWorld(t)
+	rec := func(e schemas.Event, receipt string, o schemas.Outcome) schemas.Record {
+		return schemas.Record{At: w.now, Member: "alice", Name: "alice", Event: e, Server: "github", Tool: "x", Receipt: receipt, Outcome: o, RunsAs: "bob", Origin: schemas.ByPerson}
+	}
+	begin := rec(schemas.EventCallBegin, "aaaa0001", "")
+	begin.Args = "title 11"
+	w.records = []schemas.Record{begin, {At: w.now, Event: schemas.EventServer, Server: "github", Detail: "start"}, rec(schemas.EventCallEnd, "aaaa0001", schemas.OutcomeOK),
+		rec(schemas.EventRefused, "bbbb0002", schemas.OutcomeRefused), rec(schemas.EventCallBegin, "cccc0003", "")}
+	r := w.say(alice(), "/mcp audit")
+	want(t, r, "4 records, newest first", "called github.x | no end yet", "refused github.x | refused", "called github.x | ok | args title 11 · receipt aaaa0001", "server github")
+	wantNot(t, r, "call.")
+	want(t, w.say(alice(), "/mcp audit calls"), "3 records")
+	wantNot(t, w.say(alice(), "/mcp audit calls"), "server github")
+	want(t, w.say(alice(), "/mcp audit aaaa"), "ran as: @bob", "wish of: the person", "args title 11")
+	w.records = nil
+	want(t, w.say(alice(), "/mcp audit calls"), "nothing has been called here lately")
+}
+
+// What was asked for is written down for what changes something or leaves the thread, not for looking.
+func TestAudit_Asked(t *testing.T) {
+	w := issues(t)
+	for _, v := range []string{"list", "show github", "tools", "help", "audit", "history show", "doctor", "policy show", "secrets list"} {
+		w.say(alice(), "/mcp "+v)
+	}
+	if len(w.records) != 0 {
+		t.Errorf("%+v", w.records)
+	}
+	w.say(alice(), "/mcp download")
+	if len(w.records) != 1 || w.records[0].Event != schemas.EventAsked || w.records[0].Detail != "/mcp download" {
+		t.Errorf("%+v", w.records)
+	}
 }
 
 func TestPrompt(t *testing.T) {

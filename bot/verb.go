@@ -36,7 +36,7 @@ func (a Arg) field() string {
 type verb struct {
 	Verb
 	bare    bool // of a group: runs when only the group's name was typed
-	changes bool // the wish for it is audited
+	audited bool // the wish for it is written down: it changes something, or takes the config out of the thread
 	run     func(*Bot, context.Context, turn) (Reply, error)
 }
 
@@ -73,7 +73,7 @@ func serverVerbs() []verb {
 			[]Arg{{Name: "file", Hint: "mcp.json", Kind: "file", Rest: true}}}, false, true, (*Bot).upload},
 		{Verb{"download", "download [format]", "Get the config as a file, without any secret",
 			"Formats: claude (as stored), vscode, cursor, remote (connectors).", m,
-			[]Arg{{Name: "format", Hint: "claude, vscode, cursor or remote", Options: formats(), Rest: true}}}, false, false, (*Bot).download},
+			[]Arg{{Name: "format", Hint: "claude, vscode, cursor or remote", Options: formats(), Rest: true}}}, false, true, (*Bot).download},
 		{Verb{"list", "list", "Show all servers and how they are", "", g, nil}, false, false, (*Bot).list},
 		{Verb{"show", "show <name>", "Show one server: definition, state, tools held, resources", "", g, []Arg{server(true)}}, false, false, (*Bot).show},
 		{Verb{"edit", "edit <name>", "Change a server in a form that holds what is set now", "", m, []Arg{server(true)}}, false, true, (*Bot).edit},
@@ -99,8 +99,8 @@ func useVerbs() []verb {
 			[]Arg{{Name: "tool", Hint: "server.tool", Kind: "tool", Required: true}, {Name: "json", Hint: "arguments as a JSON object", Kind: "json", Rest: true}}}, false, false, (*Bot).call},
 		{Verb{"prompt", "prompt [server.prompt]", "List the servers' prompts, or fill one in", "", m,
 			[]Arg{{Name: "name", Hint: "server.prompt"}}}, false, false, (*Bot).prompt},
-		{Verb{"audit", "audit [receipt|n]", "Show what was called and changed, newest first", "", g,
-			[]Arg{{Name: "which", Hint: "a receipt, or how many lines"}}}, false, false, (*Bot).audit},
+		{Verb{"audit", "audit [receipt|n|calls]", "Show what was called and changed, newest first", "`/mcp audit calls` leaves out all but calls; a receipt shows that call.", g,
+			[]Arg{{Name: "which", Hint: "a receipt, how many lines, or calls"}}}, false, false, (*Bot).audit},
 		{Verb{"history show", "history show [id]", "List the last changes of the config, or show one", "", m,
 			[]Arg{{Name: "id", Hint: "a change's id"}}}, true, false, (*Bot).history},
 		{Verb{"history undo", "history undo [id]", "Put the config back as it was before a change", "Short: `/mcp undo`. Without an id the last change.", m,

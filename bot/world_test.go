@@ -225,6 +225,9 @@ func draft(in *schemas.Import, n string, s schemas.Server) schemas.Draft {
 			d.Found = append(d.Found, schemas.Found{Server: n, Input: k, Value: schemas.NewSecret(v), Where: "env " + k})
 			v = "${input:" + k + "}"
 		}
+		if v == "" {
+			v, d.Needs = "${input:"+k+"}", append(d.Needs, k)
+		}
 		env[k] = v
 	}
 	if len(env) > 0 {

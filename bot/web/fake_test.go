@@ -298,9 +298,9 @@ func list() bot.Reply {
 func auditReply() bot.Reply {
 	rows := make([]bot.Row, 14)
 	for i := range rows {
-		rows[i] = bot.Row{Cells: []string{fmt.Sprintf("22:%02d:14", 59-i), "@Alice", "call.end", "github.create_issue", "ok", "310 ms", fmt.Sprintf("7f%02x", i)}}
+		rows[i] = bot.Row{Cells: []string{fmt.Sprintf("22:%02d:14", 59-i), "@Alice", "called github.create_issue", "ok", "310 ms", fmt.Sprintf("7f%02x", i)}}
 	}
-	return bot.Reply{Blocks: []bot.Block{{Text: "the last 14 records; the chain is whole"}, {Table: &bot.Table{Columns: []string{"Time", "Who", "Event", "Tool", "Outcome", "Took", "Receipt"}, Rows: rows}}}}
+	return bot.Reply{Blocks: []bot.Block{{Text: "the last 14 records; the chain is whole"}, {Table: &bot.Table{Columns: []string{"Time", "Who", "What", "Outcome", "Took", "Receipt"}, Rows: rows}}}}
 }
 
 func github() schemas.Status {
