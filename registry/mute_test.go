@@ -40,5 +40,9 @@ func TestStatus_SaysWhatAMuteServerPrinted(t *testing.T) {
 		if st := h.status(one, "n"); st.State != schemas.Failed || !strings.Contains(st.Why, "what it printed is not MCP") {
 			t.Errorf("in the end: %+v", st)
 		}
+		time.Sleep(5500 * time.Millisecond) // it is tried again
+		if st := h.status(one, "n"); st.State != schemas.Starting || strings.Count(st.Why, "listening on port 1") != 1 {
+			t.Errorf("again: %+v", st)
+		}
 	})
 }

@@ -217,7 +217,10 @@ func (v *view) present() schemas.Status {
 	}
 	if i := v.starting; i != nil && st.State == schemas.Starting {
 		why, stderr := i.soFar()
-		st.Why, st.Stderr = joinWhy(st.Why, why), cmp.Or(stderr, st.Stderr)
+		if _, line, _ := strings.Cut(why, ": "); why != "" && !strings.HasSuffix(st.Why, line) { // it says the same each time
+			st.Why = joinWhy(st.Why, why)
+		}
+		st.Stderr = cmp.Or(stderr, st.Stderr)
 	}
 	return st
 }
