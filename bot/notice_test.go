@@ -338,7 +338,7 @@ func TestEnable_NobodysEntry(t *testing.T) {
 	w.handFound = []schemas.Found{{Server: "byhand", Input: "K", Value: schemas.NewSecret(canary)}}
 	want(t, w.say(alice(), "/mcp enable byhand"), "only a manager of the thread can change byhand, since nobody owns it yet")
 	card := w.say(boss(), "/mcp enable byhand")
-	want(t, card, "1 approved: byhand", "runs: x", "secrets: K")
+	want(t, card, "1 to approve: byhand", "runs: x", "secrets: K")
 	w.press(caller("deputy", schemas.Manager), card, "Confirm")
 	for k := range w.vault {
 		if k.Member != "deputy" {

@@ -152,7 +152,11 @@ func summary(p schemas.Proposal) string {
 			}
 		}
 		if len(ns) > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s: %s", len(ns), k, strings.Join(ns, ", ")))
+			word := string(k)
+			if k == schemas.Approved {
+				word = "to approve"
+			}
+			parts = append(parts, fmt.Sprintf("%d %s: %s", len(ns), word, strings.Join(ns, ", ")))
 		}
 	}
 	if p.Empty() && len(found(p)) > 0 {
