@@ -3,14 +3,15 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
 
@@ -122,37 +123,16 @@ func placeless(ps schemas.Problems) schemas.Problems {
 	return ps
 }
 
-// checkURL decides on the parsed host, never on how the text begins.
+// checkURL decides on the parsed host, never on how the text begins. Only the operator reaches this machine itself.
 func checkURL(raw string, operator bool) (*url.URL, error) {
-	raw = strings.TrimSpace(raw)
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || len(raw) > 2048 {
-		return nil, invalid("that is not an address", "it looks like https://mcp.example.com/mcp")
+	u, err := safehttp.CheckURL(strings.TrimSpace(raw), operator)
+	if wrong, ok := errors.AsType[*safehttp.URLError](err); ok {
+		return nil, invalid(wrong.Problem, wrong.Hint)
 	}
-	if u.User != nil {
-		return nil, invalid("an address must not hold a user name or password", "leave out what stands in front of the @; a key is asked for next")
-	}
-	if u.Fragment != "" || strings.Contains(raw, "#") {
-		return nil, invalid("an address must not hold a #", "leave it out")
-	}
-	switch {
-	case strings.EqualFold(u.Scheme, "https"):
-	case strings.EqualFold(u.Scheme, "http") && loopback(u.Hostname()):
-		if !operator {
-			return nil, &schemas.Error{Code: schemas.CodeDenied, Text: "only the operator at this machine can connect to the machine itself"}
-		}
-	default:
-		return nil, invalid("the address must start with https://", "http only on this machine itself: http://127.0.0.1:PORT")
+	if err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeDenied, Text: err.Error(), Hint: "use the server's public address", Err: err}
 	}
 	return u, nil
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // transport is read from the path, as servers name it; the legacy one ends in /sse.

@@ -201,11 +201,13 @@ func TestConnect(t *testing.T) {
 	for url, words := range map[string]string{
 		"http://localhost.evil.example/mcp": "the address must start with https://",
 		"http://example.com":                "the address must start with https://",
-		"https://u:p@example.com":           "must not hold a user name",
-		"https://example.com/#x":            "must not hold a #",
+		"https://u:p@example.com":           "holds a user name",
+		"https://example.com/#x":            "has a fragment",
+		"https://169.254.169.254/latest":    "private and local networks are closed",
+		"https://10.0.0.1/mcp":              "private and local networks are closed",
 		"ftp://example.com":                 "the address must start with https://",
-		"nonsense":                          "that is not an address",
-		"http://127.0.0.1:1/mcp":            "only the operator at this machine",
+		"nonsense":                          "the address names no host",
+		"http://127.0.0.1:1/mcp":            "private and local networks are closed",
 	} {
 		want(t, w.say(alice(), "/mcp connect "+url), words)
 	}

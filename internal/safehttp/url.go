@@ -23,17 +23,17 @@ const maxURL = 2048
 func CheckURL(raw string, allowLoopbackHTTP bool) (*url.URL, error) {
 	switch {
 	case raw == "":
-		return nil, &URLError{"the url is empty", "write the whole address, such as https://mcp.example.com/mcp"}
+		return nil, &URLError{"the address is empty", "write the whole address, such as https://mcp.example.com/mcp"}
 	case len(raw) > maxURL:
-		return nil, &URLError{fmt.Sprintf("the url is longer than %d bytes", maxURL), "use a shorter address"}
+		return nil, &URLError{fmt.Sprintf("the address is longer than %d bytes", maxURL), "use a shorter address"}
 	case strings.ContainsFunc(raw, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '\\' }):
-		return nil, &URLError{"the url holds a space, backslash or control character", "remove it, or percent-encode a space"}
+		return nil, &URLError{"the address holds a space, backslash or control character", "remove it, or percent-encode a space"}
 	case strings.Contains(raw, "#"):
-		return nil, &URLError{"the url has a fragment", "remove the # and what follows"}
+		return nil, &URLError{"the address has a fragment", "remove the # and what follows"}
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, &URLError{"the url cannot be read", "write it as https://host/path"}
+		return nil, &URLError{"the address cannot be read", "write it as https://host/path"}
 	}
 	if err := checkTarget(u, allowLoopbackHTTP); err != nil {
 		return nil, err
@@ -58,10 +58,10 @@ func Origin(u *url.URL) string {
 // checkTarget judges where a request would go: scheme, user, host and port.
 func checkTarget(u *url.URL, allowLoopback bool) error {
 	if u == nil || u.Host == "" || u.Opaque != "" {
-		return &URLError{"the url names no host", "write it as https://host/path"}
+		return &URLError{"the address names no host", "write it as https://host/path"}
 	}
 	if u.User != nil {
-		return &URLError{"the url holds a user name or password", "remove what stands before the @; give credentials as a header or connect the account"}
+		return &URLError{"the address holds a user name or password", "remove what stands before the @; give credentials as a header or connect the account"}
 	}
 	host := hostname(u)
 	if err := checkHost(host); err != nil {
@@ -75,10 +75,10 @@ func checkTarget(u *url.URL, allowLoopback bool) error {
 	case "https":
 	case "http":
 		if !loopback {
-			return &URLError{"the url must start with https", "ask the server's operator for its https address"}
+			return &URLError{"the address must start with https://", "http only on this machine itself: http://127.0.0.1:PORT"}
 		}
 	default:
-		return &URLError{"the url must start with https", "other kinds of addresses are not supported"}
+		return &URLError{"the address must start with https://", "it looks like https://mcp.example.com/mcp"}
 	}
 	if loopback {
 		if !allowLoopback {
@@ -146,14 +146,14 @@ func checkPort(u *url.URL) error {
 
 func checkPathQuery(u *url.URL, raw string) error {
 	if strings.ContainsFunc(raw, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return &URLError{"the url has characters outside of ASCII", "percent-encode them"}
+		return &URLError{"the address has characters outside of ASCII", "percent-encode them"}
 	}
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil {
-		return &URLError{"the url's query has a broken percent-encoding", "write % as %25"}
+		return &URLError{"the address's query has a broken percent-encoding", "write % as %25"}
 	}
 	if strings.ContainsFunc(u.Path+query, unicode.IsControl) {
-		return &URLError{"the url holds an encoded control character", "remove it"}
+		return &URLError{"the address holds an encoded control character", "remove it"}
 	}
 	return nil
 }
