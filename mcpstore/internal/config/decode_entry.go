@@ -167,7 +167,7 @@ func (d *strict) keep(e *entry, s schemas.Server, remote, disabled bool) {
 
 func (d *strict) fillLocal(e *entry, s *schemas.Server) {
 	e.shell = shellProgram(e.command.s)
-	s.Command = d.fill(gap{server: e.name, where: "the command", id: "VALUE", arg: true, at: e.command.at, ptr: e.command.ptr}, e.command.s)
+	s.Command = d.command(e.name, e.command)
 	for _, b := range e.env {
 		if s.Env == nil {
 			s.Env = map[string]string{}

@@ -104,7 +104,9 @@ func (r *reader) result(root *node) schemas.Import {
 				r.note(schemas.NoteSecret, f.Server, -1, "%s holds a secret; it moves to your vault and the config keeps ${input:%s}", f.Where, f.Input)
 			}
 		}
-		for _, id := range d.Server.Inputs() {
+		asks := d.Server
+		asks.Command = "" // nothing is ever filled in there
+		for _, id := range asks.Inputs() {
 			if slices.Contains(r.defaults, id) {
 				d.Found = append(d.Found, schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(r.vals.byID[id]), Where: "the default of input " + id})
 				r.note(schemas.NoteSecret, d.Server.Name, -1, "the default of the input %s is a secret; it moves to your vault", id)
@@ -169,6 +171,7 @@ func (r *reader) nothing(root *node) {
 		seen = "it has " + strings.Join(keys, ", ")
 	}
 	r.wrong(root.at, "", "", hint, "no MCP servers in this file: %s", seen)
+	r.problems[len(r.problems)-1].Excerpt = "" // no line is to blame
 }
 
 // emptyContainer names the place for servers that holds none.

@@ -62,6 +62,38 @@ func (e *entry) ownValues(text string) string {
 	return text
 }
 
+var ownSetting = regexp.MustCompile(`\$?\{\{?\s*(?:config|settings|user_config)\.(\w+)\s*\}?\}`)
+
+// ownSettings fills in ${config.X} from the entry's own "config" beside it.
+func (e *entry) ownSettings() {
+	own := map[string]string{}
+	for _, key := range []string{"config", "settings", "user_config"} {
+		for _, m := range e.node.get(key).membersOf() {
+			if m.value.is(textNode) || m.value.is(numberNode) || m.value.is(boolNode) {
+				own[m.key] = m.value.text
+			}
+		}
+	}
+	used := false
+	for _, list := range [][]bit{e.args, e.env, e.headers} {
+		for i := range list {
+			list[i].s = ownSetting.ReplaceAllStringFunc(list[i].s, func(whole string) string {
+				if v := own[ownSetting.FindStringSubmatch(whole)[1]]; strings.TrimSpace(v) != "" {
+					used = true
+					return v
+				}
+				return whole
+			})
+		}
+	}
+	switch c := e.node.get("config"); {
+	case !used && c.is(objectNode):
+		e.say(schemas.NoteIgnored, c.at, "\"config\" is ignored")
+	case used:
+		e.say(schemas.NoteMapped, e.at, "values of its \"config\" are filled in where they are named")
+	}
+}
+
 // passedOn asks for the variables that docker run -e NAME takes from the client's own environment.
 func (e *entry) passedOn() {
 	for i, b := range e.env { // GitHub's coding agent writes the name of its secret as the value

@@ -140,7 +140,7 @@ func (e *entry) option(m member, p string) {
 		}
 		e.bad(m.at, m.key, "remove it; where a server runs is decided here", "a config cannot set %q", m.key)
 	case ignoredKey:
-		if !aside(m.key) {
+		if !quiet(m.key) && !(m.key == "config" && m.value.is(objectNode)) { // ownSettings tells about that
 			e.say(schemas.NoteIgnored, m.at, "%s is ignored", shownKey(m.key))
 		}
 	default:

@@ -225,6 +225,7 @@ func (r *reader) keep(e *entry) {
 		t := e.tools
 		s.Tools = &t
 	}
+	e.ownSettings()
 	if e.word == "stdio" {
 		if e.typed {
 			s.Type = schemas.Stdio
@@ -267,7 +268,7 @@ func dropRenamed(notes []schemas.Note, server string) []schemas.Note {
 func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 	e.shell = shellProgram(e.command.s)
 	e.plainLauncher()
-	s.Command = r.fill(gap{server: e.name, where: "the command", id: "VALUE", arg: true, at: e.command.at, ptr: e.command.ptr}, strings.TrimSpace(e.command.s))
+	s.Command = r.command(e.name, e.command)
 	e.passedOn()
 	r.fillEnv(e, s)
 	r.fillArgs(e, s)
@@ -275,6 +276,7 @@ func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 	e.pathNotes(s)
 	if c := strings.TrimSpace(e.cwd.s); c != "" {
 		s.Cwd = r.fill(gap{server: e.name, where: "cwd", id: "CWD", arg: true, at: e.cwd.at, ptr: e.cwd.ptr}, c)
+		e.pathNote(s.Cwd, "cwd", e.cwd.at)
 	}
 	if len(e.headers) > 0 {
 		e.say(schemas.NoteIgnored, e.headers[0].at, "headers mean nothing beside a command and are ignored")
@@ -304,7 +306,9 @@ func (r *reader) fillEnv(e *entry, s *schemas.Server) {
 			r.note(schemas.NoteRisk, e.name, b.at, "env %s changes which code runs or where its traffic goes", b.key)
 		}
 		s.Env[b.key] = r.fill(gap{server: e.name, where: "env " + b.key, id: inputID(b.key), secret: secretName(b.key), at: b.at, ptr: b.ptr}, b.s)
-		e.pathNote(s.Env[b.key], "env "+b.key, b.at)
+		if !machineVariable(b.key) {
+			e.pathNote(s.Env[b.key], "env "+b.key, b.at)
+		}
 	}
 }
 
@@ -322,8 +326,11 @@ func (r *reader) keepRemote(e *entry, s *schemas.Server) {
 	if len(e.env) > 0 && e.command.s == "" {
 		e.say(schemas.NoteIgnored, e.env[0].at, "env means nothing for a remote server and is ignored")
 	}
-	if e.command.s == "" && (len(e.args) > 0 || e.cwd.s != "") {
-		e.say(schemas.NoteIgnored, e.at, "args and cwd mean nothing for a remote server and are ignored")
+	if e.command.s == "" && len(e.args) > 0 {
+		e.say(schemas.NoteIgnored, e.args[0].at, "args mean nothing for a remote server and are ignored")
+	}
+	if e.command.s == "" && e.cwd.s != "" {
+		e.say(schemas.NoteIgnored, e.cwd.at, "cwd means nothing for a remote server and is ignored")
 	}
 	r.note(schemas.NoteRemote, e.name, e.url.at, "not enabled: remote servers are added with /mcp connect")
 }

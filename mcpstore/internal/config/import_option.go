@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -61,17 +62,24 @@ func (e *entry) readTimeout(m member, k meaning) {
 		e.bad(m.value.at, m.key, "", "%q must be a positive number", m.key)
 		return
 	}
-	inSeconds := (e.format == "roo" || e.format == "cline") && f <= 3600 // their documentation: seconds, at most an hour
+	inSeconds := (e.format == "roo" || e.format == "cline") && f < 10_000 // their documentation: seconds, at most an hour
+	taken := ""
 	if k == timeoutSecKey || k == timeoutKey && (f < 1000 || inSeconds) {
 		f *= 1000
 		if k == timeoutKey && f > 0 {
-			e.say(schemas.NoteMapped, m.at, "timeout %s is taken for seconds", s)
+			taken = " " + s + " is taken for seconds"
 		}
 	}
 	ms := int(min(f, 1e9))
 	if f > 0 && (ms < 1000 || ms > 600_000) {
 		ms = max(1000, min(ms, 600_000))
-		e.say(schemas.NoteMapped, m.at, "timeout becomes %s; 1 s to 10 min are possible", time.Duration(ms)*time.Millisecond)
+		if taken != "" {
+			taken += " and"
+		}
+		taken += fmt.Sprintf(" becomes %s; 1 s to 10 min are possible", time.Duration(ms)*time.Millisecond)
+	}
+	if taken != "" {
+		e.say(schemas.NoteMapped, m.at, "timeout%s", taken)
 	}
 	e.timeout = ms
 }

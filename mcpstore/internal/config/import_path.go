@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,16 +12,16 @@ import (
 var (
 	windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]|^\\\\`)
 	scriptFile  = regexp.MustCompile(`\.(?:js|mjs|cjs|ts|py|rb|php|sh|bat|ps1|jar|dll|exe|wasm)$`)
-	samplePath  = regexp.MustCompile(`(?i)(?:^|[/\\])path[/\\_-]to(?:[/\\_-]|$)|^/(?:absolute|full|your)[/_-]|^(?:/Users|/home|[A-Z]:[/\\]Users)[/\\](?:user_?name|your[-_]?\w*|my_?user(?:name)?|<[^>]+>|\{[^}]+\}|\[[^\]]+\])(?:[/\\]|$)`)
+	samplePath  = regexp.MustCompile(`(?i)(?:^|[/\\])path[/\\_-]to(?:[/\\_-]|$)|(?:^|[/\\])(?:caminho|camino|ruta|chemin|pfad|percorso|pad|cesta|sciezka|ścieżka|путь)[/\\_-](?:para|completo|completa|absoluto|absoluta|do|da|a|al|hasta|hacia|vers|zu|zum|zur|al|naar|k|ke|do|к|до)(?:[/\\_-]|$)|路径|路徑|경로|パス[/\\]|你的|您的|用户名|ユーザー名|사용자|^/(?:absolute|full|your)[/_-]|^(?:/Users|/home|[A-Z]:[/\\]Users)[/\\](?:user_?name|your[-_]?\w*|my_?user(?:name)?|<[^>]+>|\{[^}]+\}|\[[^\]]+\])(?:[/\\]|$)`)
 	pathRun     = regexp.MustCompile(`(?:\b[A-Za-z]:)?[/\\~][^\s,;:"'=|]*`)
-	pathHole    = regexp.MustCompile(`<[A-Za-z][\w .-]{0,60}>`)
+	pathHole    = regexp.MustCompile(`<[\pL][\pL\pN_ .-]{0,60}>`)
 	wholeDrive  = regexp.MustCompile(`^(?:/|[A-Za-z]:[\\/]*|/mnt/[a-z]/?|/Users/?|/home/?|/Volumes/?|/mnt/?|~/?|/root/?)$`)
 	exactNumber = regexp.MustCompile(`^v?\d+\.\d+[\w.+-]*$`)
 )
 
 // isSamplePath reports whether a path only shows what to write there.
 func isSamplePath(s string) bool {
-	return (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "path/to/") || strings.HasPrefix(s, "./path/to/") || strings.HasPrefix(s, "~") || windowsPath.MatchString(s)) && !strings.Contains(s, "://") &&
+	return (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "<") && strings.Contains(s, ">/") || strings.HasPrefix(s, "path/to/") || strings.HasPrefix(s, "./path/to/") || strings.HasPrefix(s, "~") || windowsPath.MatchString(s)) && !strings.Contains(s, "://") &&
 		(samplePath.MatchString(s) || pathHole.MatchString(s))
 }
 
@@ -45,16 +46,16 @@ func foreignPath(s string) string {
 
 // pathNote remarks on a value that is a path.
 func (e *entry) pathNote(s, where string, at int) {
-	if kind := foreignPath(s); kind != "" && !strings.HasPrefix(s, "${input:") && !e.pathSaid(at) {
+	if kind := foreignPath(s); kind != "" && !strings.HasPrefix(s, "${input:") && !e.pathSaid(where, at) {
 		e.say(schemas.NotePath, at, "%s is %s: %s; it must exist where the server runs", where, kind, shownText(s))
 	}
 }
 
-// pathSaid reports whether something was said already about a path at this place.
-func (e *entry) pathSaid(at int) bool {
+// pathSaid reports whether something was said already about this path.
+func (e *entry) pathSaid(where string, at int) bool {
 	line, col := e.src.place(at)
 	return slices.ContainsFunc(e.notes, func(n schemas.Note) bool {
-		return n.Kind == schemas.NotePath && n.Server == e.name && n.Line == line && n.Col == col && strings.Contains(n.Text, "workspace")
+		return n.Kind == schemas.NotePath && n.Server == e.name && n.Line == line && n.Col == col && strings.HasPrefix(n.Text, where)
 	})
 }
 
@@ -156,7 +157,7 @@ func (e *entry) dockerNotes() {
 		if flag == "-v" || flag == "--volume" || flag == "--mount" {
 			if !joined && i+1 < len(e.args) {
 				i++
-				value = e.args[i].s
+				a, value = e.args[i], e.args[i].s
 			}
 			e.mountNote(value, a.at)
 			continue
@@ -190,6 +191,7 @@ func (e *entry) mountNote(m string, at int) {
 	case strings.HasPrefix(m, "${input:"), strings.Contains(m, "src=${input:"), strings.Contains(m, "source=${input:"): // asked for
 	case strings.Contains(m, "docker.sock"), strings.Contains(m, "docker_engine"), strings.Contains(m, "podman.sock"), strings.Contains(m, "containerd.sock"):
 		e.say(schemas.NoteRisk, at, "docker gets the engine's own socket, which is full power over the machine")
+	case e.pathSaid("args", at):
 	default:
 		e.say(schemas.NotePath, at, "docker mounts a path: %s; it must exist where the server runs", shownText(m))
 	}
@@ -221,11 +223,8 @@ func (e *entry) pathNotes(s *schemas.Server) {
 				kind = "a path"
 			}
 		}
-		if kind != "" && !strings.HasPrefix(value, "${input:") && !e.pathSaid(at) {
+		if kind != "" && !strings.HasPrefix(value, "${input:") && !e.pathSaid(fmt.Sprintf("args %d", i+1), at) {
 			e.say(schemas.NotePath, at, "args %d is %s: %s; it must exist where the server runs", i+1, kind, shownText(value))
 		}
-	}
-	if e.cwd.s != "" {
-		e.pathNote(strings.TrimSpace(e.cwd.s), "cwd", e.cwd.at)
 	}
 }

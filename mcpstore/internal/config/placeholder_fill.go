@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -104,11 +103,12 @@ func (r *reader) fill(s gap, text string) string {
 	if s.arg && !s.shell && upperMarker.MatchString(text) {
 		return r.named(s, strings.Trim(text, "{}"), text)
 	}
-	partly := s.arg && pathHole.MatchString(text) && !markerForm.MatchString(text) // only the <…> in it are asked for
-	if !r.stored && !partly && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
+	partly := s.arg && pathHole.MatchString(text) && !markerForm.MatchString(text)   // only the <…> in it are asked for
+	named := isSamplePath(text) || s.where == "cwd" && !markerForm.MatchString(text) // a folder may have any name
+	if !r.stored && !partly && !named && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
 		return r.vals.declare(r.sampleID(s, text), s.secret)
 	}
-	if !r.stored && !s.url && s.where != "the command" && !s.shell && !strings.Contains(text, "://") {
+	if !r.stored && !s.url && !s.shell && !strings.Contains(text, "://") {
 		if out, ok := r.samplePaths(s, text); ok {
 			return out
 		}
@@ -133,10 +133,15 @@ func (r *reader) fill(s gap, text string) string {
 	case s.arg && !s.url && !publicName(s.id) && randomLooking(out) && !strings.ContainsAny(out, "/=") && len(out) >= 32:
 		return r.vals.take(s.server, s.id, s.where, out)
 	}
-	if !mayHoldSecret(out) {
-		return out
+	return r.known(s, out)
+}
+
+// known takes out what begins like a credential of a known service.
+func (r *reader) known(s gap, text string) string {
+	if !mayHoldSecret(text) {
+		return text
 	}
-	return knownSecret.ReplaceAllStringFunc(out, func(m string) string {
+	return knownSecret.ReplaceAllStringFunc(text, func(m string) string {
 		lead := ""
 		if m[0] == '_' {
 			lead, m = "_", m[1:]
@@ -150,52 +155,10 @@ func ownReference(text string) bool {
 	return strings.HasPrefix(text, "${input:") && strings.IndexByte(text, '}') == len(text)-1
 }
 
-// samplePaths asks for the paths of a text that only show what to write there.
-func (r *reader) samplePaths(s gap, text string) (string, bool) {
-	whole := isSamplePath(text) && !strings.ContainsAny(strings.TrimPrefix(text, text[:min(2, len(text))]), ",;=:|")
-	some := false
-	ask := func(p string) string {
-		if !isSamplePath(p) {
-			return p
-		}
-		some = true
-		id := s.id
-		if s.arg && (strings.HasPrefix(id, "VALUE") || !whole && id == strings.ToLower(id)) {
-			id = pathID(p)
-		}
-		base := id
-		for n := 2; r.samples[id] != "" && r.samples[id] != p || r.samples[id] == "" && r.vals.input(id) != nil; n++ {
-			id = inputID(fmt.Sprintf("%s_%d", base, n))
-		}
-		r.samples[id] = p
-		ref := r.vals.declare(id, false)
-		if in := r.vals.input(id); in.Description == "" {
-			in.Description = clip("a path, such as "+p, 200)
-		}
-		r.note(schemas.NotePath, s.server, s.at, "%s is only a sample path: %s; you are asked for the real one", s.where, shownText(p))
-		return ref
-	}
-	if whole {
-		return ask(text), true
-	}
-	out := pathRun.ReplaceAllStringFunc(text, ask)
-	return out, some
-}
-
 var variableForm = regexp.MustCompile(`^[A-Za-z_][\w.-]*$`)
 
 // envReference is how some servers name a variable that they read themselves.
 var envReference = regexp.MustCompile(`^env:([A-Za-z_]\w*)$`)
-
-// pathID names the input for a sample path by its last part: PATH_TO_DESKTOP.
-func pathID(p string) string {
-	last := path.Base(strings.ReplaceAll(p, `\`, "/"))
-	last = strings.TrimSuffix(last, path.Ext(last))
-	if w := words(last); len(w) > 0 && len(last) <= 30 {
-		return upperSnake("path to " + strings.Join(w, " "))
-	}
-	return "PATH"
-}
 
 var upperMarker = regexp.MustCompile(`^\{[A-Z][A-Z0-9_]{2,}\}$`)
 
@@ -297,14 +260,8 @@ func (r *reader) reference(s gap, id string) string {
 
 // named replaces a variable by name, with the default of a ${NAME:-default}.
 func (r *reader) named(s gap, name, whole string) string {
-	name, def, hasDef := strings.Cut(name, ":-")
-	if !hasDef {
-		name, def, hasDef = strings.Cut(name, ":=")
-	}
-	for _, p := range []string{"env:", "user_config.", "env.", "process.env.", "secret:", "secrets.", "secrets:", "vault:", "config:", "command:", "ENV:"} {
-		name = strings.TrimPrefix(name, p)
-	}
-	name = strings.TrimSpace(name)
+	name, def, hasDef := defaultOf(name)
+	name = bareVariable(name)
 	switch {
 	case mayHoldSecret(name) && (knownSecret.MatchString(name) || randomLooking(name)): // the value stands where its name should
 		return r.vals.take(s.server, s.id, s.where, name)

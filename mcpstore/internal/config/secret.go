@@ -74,7 +74,7 @@ func secretName(name string) bool {
 // connectionName reports whether a value of this name often holds a password among other things.
 func connectionName(name string) bool {
 	p := plain(name)
-	for _, end := range []string{"databaseurl", "dburl", "dburi", "databaseuri", "connectionstring", "mongodburi", "mongouri", "mongodburl", "postgresurl", "postgresqlurl", "redisurl", "mysqlurl", "webhookurl"} {
+	for _, end := range []string{"databaseurl", "dburl", "dburi", "databaseuri", "connectionstring", "mongodburi", "mongouri", "mongodburl", "postgresurl", "postgresqlurl", "redisurl", "mysqlurl", "webhookurl", "headers"} {
 		if strings.HasSuffix(p, end) {
 			return true
 		}

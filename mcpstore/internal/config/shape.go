@@ -55,7 +55,7 @@ func serverLike(n *node) bool {
 			if s := m.value.str(); strings.Contains(s, "://") || s != "" && strings.IndexByte("$<{", s[0]) >= 0 {
 				return true
 			}
-		case "stdio", "http", "sse", "streamable_http", "streamableHttp", "connection", "launch", "run":
+		case "stdio", "http", "sse", "streamable_http", "streamableHttp", "connection", "launch", "run", "transport":
 			if m.value.is(objectNode) && (m.value.get("command").is(textNode) || strings.Contains(m.value.get("url").str(), "://")) {
 				return true
 			}

@@ -113,6 +113,14 @@ func forbidden(key string) bool {
 		"mounts", "security_opt", "securityOpt"}, key)
 }
 
+// quiet reports whether a key of a server only describes it, or is the other client's own bookkeeping: nothing is lost with it.
+func quiet(key string) bool {
+	return aside(key) || slices.Contains([]string{"gallery", "metadata", "category", "maintainer", "owner", "icon", "iconPath", "author", "homepage", "tags", "logoUrl", "documentation", "docs", "repository",
+		"license", "notes", "note", "example", "examples", "display_name", "displayName", "fromGalleryId", "installSource", "registryUrl", "label", "labels", "kind", "purpose", "usage", "status", "shortName",
+		"reference", "bundled", "installed", "tested", "group", "features", "priority", "providerUrl", "source", "autoStart", "auto_start", "startup_timeout_sec", "startup_timeout_ms", "startupTimeout",
+		"initTimeout", "init_timeout", "connect_timeout", "connectTimeout", "supports_parallel_tool_calls", "provides", "languages", "chatMenu", "dev", "required", "optional"}, key)
+}
+
 func ignored(key string) bool {
 	if strings.HasPrefix(key, "_") || strings.HasPrefix(key, "//") || strings.HasPrefix(key, "$") || strings.HasPrefix(key, "#") || strings.HasPrefix(strings.ToLower(key), "x-") {
 		return true
