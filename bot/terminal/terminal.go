@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,8 @@ type Options struct {
 	Color   bool
 	Width   int  // columns to keep within; 0 = no limit
 	Echo    bool // the input does not show by itself (a pipe): prompts end their line
+	// Stop, if set, ends the request that is under way, and nothing else: Ctrl-C at a screen.
+	Stop <-chan os.Signal
 }
 
 // Door is one conversation at a terminal or on a pipe.
@@ -147,7 +150,7 @@ func (d *Door) turn(ctx context.Context, line string) {
 	for {
 		req.Caller = d.opt.Caller
 		req.Progress = func(s string) { d.print(d.draw.dim(clean(s)) + "\n") }
-		reply := d.opt.Bot.Handle(ctx, req)
+		reply := d.handle(ctx, req)
 		if after != nil {
 			after(&reply)
 			after = nil
@@ -169,6 +172,22 @@ func (d *Door) turn(ctx context.Context, line string) {
 		}
 		req = bot.Request{Action: &bot.Action{ID: reply.ID, Values: values}}
 	}
+}
+
+// handle lets the bot answer; Stop ends it early.
+func (d *Door) handle(ctx context.Context, req bot.Request) bot.Reply {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		select {
+		case <-d.opt.Stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return d.opt.Bot.Handle(ctx, req)
 }
 
 // filled gives the fields with what was typed before, except secrets.

@@ -19,10 +19,14 @@ type script struct {
 	answer  func(bot.Request) bot.Reply
 	asked   []bot.Request
 	notices chan bot.Notice
+	wait    func(context.Context)
 }
 
-func (s *script) Handle(_ context.Context, r bot.Request) bot.Reply {
+func (s *script) Handle(ctx context.Context, r bot.Request) bot.Reply {
 	s.asked = append(s.asked, r)
+	if s.wait != nil {
+		s.wait(ctx)
+	}
 	return s.answer(r)
 }
 func (s *script) Welcome(context.Context, schemas.Caller) bot.Reply {
@@ -202,5 +206,17 @@ func TestWidth(t *testing.T) {
 		if n := len([]rune(line)); n > 40 {
 			t.Errorf("%d columns: %s", n, line)
 		}
+	}
+}
+
+// TestStop proves that a signal ends the request under way and leaves the conversation open.
+func TestStop(t *testing.T) {
+	stop := make(chan os.Signal, 1)
+	s := &script{}
+	s.wait = func(ctx context.Context) { stop <- os.Interrupt; <-ctx.Done() }
+	s.answer = func(r bot.Request) bot.Reply { s.wait = nil; return say("answered " + r.Text) }
+	out := talk(t, s, terminal.Options{Stop: stop}, "long", "short")
+	if !strings.Contains(out, "answered long") || !strings.Contains(out, "answered short") {
+		t.Error(out)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -50,6 +52,16 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 	if out, ok := m.Out.(*os.File); ok && term.IsTerminal(int(out.Fd())) {
 		opt.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		opt.Width, _, _ = term.GetSize(int(out.Fd()))
+	}
+	if screen {
+		// Ctrl-C at a screen ends what is under way, not bobbin; at the prompt the line editor reads it as the end.
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, os.Interrupt)
+		defer signal.Stop(stop)
+		opt.Stop = stop
+		var end context.CancelFunc
+		ctx, end = signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
+		defer end()
 	}
 	return h.Run(ctx, terminal.New(opt).Run)
 }
