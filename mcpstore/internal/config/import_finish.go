@@ -306,7 +306,7 @@ func (r *reader) fillEnv(e *entry, s *schemas.Server) {
 			r.note(schemas.NoteRisk, e.name, b.at, "env %s changes which code runs or where its traffic goes", b.key)
 		}
 		s.Env[b.key] = r.fill(gap{server: e.name, where: "env " + b.key, id: inputID(b.key), secret: secretName(b.key), at: b.at, ptr: b.ptr}, b.s)
-		if !machineVariable(b.key) {
+		if !loaderVariable(b.key) || !machineVariable(b.key) { // said by the risk
 			e.pathNote(s.Env[b.key], "env "+b.key, b.at)
 		}
 	}

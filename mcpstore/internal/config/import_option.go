@@ -118,8 +118,14 @@ func (e *entry) readTools(m member, p string, k meaning) {
 func (e *entry) toolObject(m member, p string) {
 	v := m.value
 	mode := v.get("mode").str()
+	granted := &node{kind: listNode} // tools that the other client does not ask about
 	for _, t := range v.members {
 		tp := pointer(p, t.key)
+		for _, o := range t.value.membersOf() {
+			if notObeyed(o.key) && !(o.value.is(boolNode) && o.value.text == "false") {
+				granted.items = append(granted.items, &node{kind: textNode, text: t.key, at: t.at})
+			}
+		}
 		switch {
 		case slices.Contains([]string{"include", "allow", "allowed", "enabled", "allowlist"}, t.key) && t.value.kind == listNode:
 			e.readTools(t, tp, includeKey)
@@ -135,6 +141,7 @@ func (e *entry) toolObject(m member, p string) {
 			e.say(schemas.NoteIgnored, m.at, "%s of %s is ignored", shownKey(t.key), m.key)
 		}
 	}
+	e.notObeyed(member{"approval", m.at, granted})
 }
 
 // readAuth reads how a remote server signs in. A secret in it is never taken over.

@@ -114,7 +114,7 @@ func (e *entry) unwrapCmd() bool {
 	if i+1 >= len(e.args) || !strings.EqualFold(e.args[i].s, "/c") {
 		return false
 	}
-	rest := e.args[i+1:]
+	rest := e.cdBefore(e.args[i+1:])
 	for _, b := range rest {
 		if strings.Contains(b.s, "%") && len(references.FindString(b.s)) > 2 || b.s == "&&" || b.s == "|" || b.s == ">" || b.s == "&" {
 			e.say(schemas.NoteRisk, b.at, "a line for the Windows shell is run; it does not work outside of it")
@@ -142,6 +142,32 @@ func (e *entry) unwrapCmd() bool {
 	e.replaceRun(list, rest[1:])
 	return true
 }
+
+// cdBefore takes the folder out of cmd's "cd FOLDER && …", written in one argument or in several.
+func (e *entry) cdBefore(rest []bit) []bit {
+	if e.cwd.s != "" || !strings.EqualFold(firstWord(rest[0].s), "cd") {
+		return rest
+	}
+	dir, after := bit{}, []bit{}
+	if at := slices.IndexFunc(rest, func(b bit) bool { return b.s == "&&" }); at > 1 && at+1 < len(rest) && (at == 2 || at == 3 && strings.EqualFold(rest[1].s, "/d")) {
+		dir, after = rest[at-1], rest[at+1:]
+	} else if m := cdFirst.FindStringSubmatch(cdDrive.ReplaceAllString(rest[0].s, "cd ")); m != nil && len(rest) == 1 {
+		dir, after = rest[0], []bit{{"", m[2], rest[0].at, rest[0].ptr}}
+		dir.s = m[1]
+	}
+	if len(after) == 0 || strings.Contains(dir.s, "%") || slices.ContainsFunc(after, func(b bit) bool { return strings.ContainsAny(b.s, "&|<>") }) {
+		return rest
+	}
+	e.cwd = bit{"cwd", strings.Trim(dir.s, `"`), dir.at, dir.ptr}
+	return after
+}
+
+func firstWord(s string) string {
+	w, _, _ := strings.Cut(strings.TrimSpace(s), " ")
+	return w
+}
+
+var cdDrive = regexp.MustCompile(`(?i)^\s*cd\s+/d\s+`)
 
 var cdFirst = regexp.MustCompile(`^\s*cd\s+("[^"]+"|'[^']+'|[^\s;&|]+)\s*&&\s*(.+)$`)
 

@@ -18,7 +18,7 @@ func (r *reader) samplePaths(s gap, text string) (string, bool) {
 		}
 		some = true
 		id := s.id
-		if s.arg && (strings.HasPrefix(id, "VALUE") || !whole && id == strings.ToLower(id)) {
+		if s.arg && (strings.HasPrefix(id, "VALUE") || id == "CWD" || !whole && id == strings.ToLower(id)) {
 			for _, in := range r.vals.inputs { // asked for once
 				if r.samples[in.ID] == p {
 					id = in.ID
