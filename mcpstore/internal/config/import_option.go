@@ -95,6 +95,9 @@ func (e *entry) readTools(m member, p string, k meaning) {
 		e.say(schemas.NoteIgnored, m.at, "%s is ignored", m.key)
 		return
 	}
+	if k == toolsKey && len(v.items) > 0 && v.items[0].get("name") != nil {
+		return // it describes them
+	}
 	var names []string
 	for _, i := range v.items {
 		if i.kind != textNode || len(i.text) > 128 || shown(i.text) != i.text {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -127,7 +128,23 @@ func containers(root *node) []container {
 	case bareMap(root):
 		return []container{{node: root, at: root.at}}
 	}
+	if out = transportLists(root); len(out) > 0 {
+		return out
+	}
 	return deeper(root, "", 0)
+}
+
+// transportLists finds lists under any key whose items all have a name and a transport of MCP as an object of its own.
+func transportLists(root *node) (out []container) {
+	for _, m := range root.members {
+		strange := func(i *node) bool {
+			return nameOf(i) == "" || !serverLike(i.get("stdio")) && !serverLike(i.get("sse")) && !serverLike(i.get("streamableHttp")) && !serverLike(i.get("streamable_http"))
+		}
+		if items := m.value.itemsOf(); m.value.is(listNode) && len(items) > 0 && !foreignSection(m.key) && !slices.ContainsFunc(items, strange) {
+			out = append(out, container{key: m.key, node: m.value, at: m.at, ptr: pointer("", m.key), near: true})
+		}
+	}
+	return out
 }
 
 // mostlyServer reports whether an object with an address has more keys of a server than others.
