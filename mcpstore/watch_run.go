@@ -18,6 +18,7 @@ const (
 	quietBroken = 300 * time.Millisecond // what is there cannot be read: perhaps the rest is still to come
 	quietGone   = 100 * time.Millisecond // a file is gone: some editors delete before they write
 	longest     = 500 * time.Millisecond // from the first event, however busy the writer
+	pause       = 2 * time.Millisecond   // after an event of a file that is not ours
 	longBroken  = 2 * time.Second
 )
 
@@ -61,12 +62,16 @@ func (s *Store) Run(ctx context.Context, notify func(context.Context, schemas.Ed
 		for _, e := range s.news.take() {
 			notify(ctx, e)
 		}
-		timer.Reset(w.next())
+		events, wait := w.source.events, w.next()
+		if rest := time.Until(w.deaf); rest > 0 {
+			events, wait = nil, min(wait, rest)
+		}
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.news.signal:
-		case e, ok := <-w.source.events:
+		case e, ok := <-events:
 			if !ok {
 				w.degrade(errors.New("the event source closed"))
 				continue
@@ -90,6 +95,9 @@ type watch struct {
 	watched map[schemas.ThreadID]bool
 	due     map[schemas.ThreadID]due
 	limited bool // the system gives no more watches; said once
+	// deaf is until when no event is taken. The audit log lies beside the configs: were each of its writes heard at once, every
+	// call would wake this goroutine twice. Unheard, the kernel folds them into one.
+	deaf time.Time
 }
 
 // due is when a thread's files are read.
@@ -207,6 +215,7 @@ func (w *watch) see(e fsnotify.Event) {
 	}
 	id := schemas.ThreadID(filepath.Base(folder))
 	if _, ours := fileIndex(name); !ours || !id.Valid() || filepath.Dir(folder) != w.store.users.Path() {
+		w.deaf = time.Now().Add(pause)
 		return
 	}
 	if e.Has(fsnotify.Create) {
