@@ -18,7 +18,8 @@ const (
 	quietBroken = 300 * time.Millisecond // what is there cannot be read: perhaps the rest is still to come
 	quietGone   = 100 * time.Millisecond // a file is gone: some editors delete before they write
 	longest     = 500 * time.Millisecond // from the first event, however busy the writer
-	pause       = 2 * time.Millisecond   // after an event of a file that is not ours
+	pause       = 2 * time.Millisecond   // after an event of neighbour
+	neighbour   = "audit.jsonl"          // lies beside our files and is written at every call
 	longBroken  = 2 * time.Second
 )
 
@@ -95,8 +96,8 @@ type watch struct {
 	watched map[schemas.ThreadID]bool
 	due     map[schemas.ThreadID]due
 	limited bool // the system gives no more watches; said once
-	// deaf is until when no event is taken. The audit log lies beside the configs: were each of its writes heard at once, every
-	// call would wake this goroutine twice. Unheard, the kernel folds them into one.
+	// deaf is until when no event is taken. Were each write of the audit log heard at once, every call would wake this goroutine
+	// twice. Unheard, the kernel folds them into one.
 	deaf time.Time
 }
 
@@ -215,7 +216,9 @@ func (w *watch) see(e fsnotify.Event) {
 	}
 	id := schemas.ThreadID(filepath.Base(folder))
 	if _, ours := fileIndex(name); !ours || !id.Valid() || filepath.Dir(folder) != w.store.users.Path() {
-		w.deaf = time.Now().Add(pause)
+		if name == neighbour {
+			w.deaf = time.Now().Add(pause)
+		}
 		return
 	}
 	if e.Has(fsnotify.Create) {
