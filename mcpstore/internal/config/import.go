@@ -25,7 +25,14 @@ type reader struct {
 	left     schemas.Problems   // what was left out because it cannot be used here
 	off      bool               // what is read is switched off by the place where it stands
 	samples  map[string]string  // input ids of sample paths
-	askers   map[string]string  // everyday input ids and the server that first asked for them
+	ignored  []unread
+	askers   map[string]string // everyday input ids and the server that first asked for them
+}
+
+// unread is a key of a server without a meaning here.
+type unread struct {
+	server, key string
+	at          int
 }
 
 func newReader(src *source) *reader {
@@ -83,6 +90,7 @@ func Import(name string, data []byte, hint string) schemas.Import {
 
 // result puts everything in order.
 func (r *reader) result(root *node) schemas.Import {
+	r.sayIgnored()
 	im := schemas.Import{Format: r.format, Servers: r.drafts, Inputs: r.vals.inputs, Notes: r.notes}
 	switch {
 	case len(r.drafts) > 0 || len(r.problems) > 0:
@@ -123,6 +131,47 @@ func (r *reader) result(root *node) schemas.Import {
 		im.Repaired = repairedText(im)
 	}
 	return im
+}
+
+// sayIgnored names the keys that mean nothing here: in one remark a server, and what three servers or more have once for all.
+func (r *reader) sayIgnored() {
+	count := map[string]int{}
+	for _, g := range r.ignored {
+		count[g.key]++
+	}
+	type remark struct {
+		server string
+		at     int
+		keys   []string
+	}
+	var all []remark
+	for _, g := range r.ignored {
+		server := g.server
+		if count[g.key] >= 3 {
+			server = ""
+		}
+		i := slices.IndexFunc(all, func(m remark) bool { return m.server == server })
+		if i < 0 {
+			i, all = len(all), append(all, remark{server: server, at: g.at})
+		}
+		if k := shownKey(g.key); !slices.Contains(all[i].keys, k) {
+			all[i].keys = append(all[i].keys, k)
+		}
+	}
+	for _, m := range all {
+		verb, where := "is", " wherever it stands"
+		if len(m.keys) > 1 {
+			verb, where = "are", " wherever they stand"
+		}
+		if len(m.keys) > 6 {
+			m.keys = append(m.keys[:6], fmt.Sprintf("and %d more", len(m.keys)-6))
+		}
+		text := strings.Join(m.keys, ", ") + " " + verb + " ignored"
+		if m.server == "" {
+			text += where
+		}
+		r.note(schemas.NoteIgnored, m.server, m.at, "%s", text)
+	}
 }
 
 // used leaves out declared inputs that no server refers to.

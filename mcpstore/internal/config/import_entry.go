@@ -141,7 +141,7 @@ func (e *entry) option(m member, p string) {
 		e.bad(m.at, m.key, "remove it; where a server runs is decided here", "a config cannot set %q", m.key)
 	case ignoredKey:
 		if !quiet(m.key) && !(m.key == "config" && m.value.is(objectNode)) { // ownSettings tells about that
-			e.say(schemas.NoteIgnored, m.at, "%s is ignored", shownKey(m.key))
+			e.ignored = append(e.ignored, unread{e.name, m.key, m.at})
 		}
 	default:
 		e.unknown(m)
@@ -200,7 +200,9 @@ func (e *entry) unknown(m member) {
 		e.say(schemas.NoteIgnored, m.at, "%s is not taken over; give the secret when you are asked", shownKey(m.key))
 		return
 	}
-	e.say(schemas.NoteIgnored, m.at, "%s is ignored", shownKey(m.key))
+	if !quiet(m.key) {
+		e.ignored = append(e.ignored, unread{e.name, m.key, m.at})
+	}
 }
 
 // one reads a text.

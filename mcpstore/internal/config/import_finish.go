@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"bobbin/schemas"
@@ -239,6 +240,7 @@ func (r *reader) keep(e *entry) {
 		if e.title != "" && r.copyOf(d, s, e.title) {
 			r.note(schemas.NoteMapped, d.Server.Name, e.at, "%s stands in the file more than once with the same content", r.drafts[i].Server.Name)
 			r.notes = dropRenamed(r.notes, e.name)
+			r.ignored = slices.DeleteFunc(r.ignored, func(g unread) bool { return g.server == e.name })
 			delete(r.names, strings.ToLower(e.name))
 			return
 		}

@@ -53,7 +53,10 @@ func asciiQuote(s string) string {
 func slug(raw string) string {
 	raw = strings.TrimRight(raw, "/ ")
 	if i := strings.LastIndexAny(raw, `/\`); i >= 0 {
-		raw = raw[i+1:]
+		owner := raw[:i]
+		if raw = raw[i+1:]; slices.Contains([]string{"mcp", "server", "mcp-server", "mcp_server"}, strings.ToLower(raw)) {
+			raw = ownerName(owner) + "-" + raw
+		}
 	}
 	var b strings.Builder
 	for _, c := range norm.NFKD.String(raw) {
@@ -67,6 +70,19 @@ func slug(raw string) string {
 	}
 	s := strings.Trim(b.String(), "-._")
 	return strings.TrimRight(s[:min(len(s), 48)], "-._")
+}
+
+// ownerName gives the telling part of what stands before a name that says nothing: acme of com.acme.shop/mcp and of
+// github.com/acme/mcp.
+func ownerName(owner string) string {
+	owner = owner[strings.LastIndexAny(owner, `/\`)+1:]
+	parts := strings.Split(owner, ".")
+	if n := len(parts); n > 2 && (parts[1] == "github" || parts[1] == "gitlab") {
+		return parts[2]
+	} else if n > 1 && len(parts[0]) <= 4 {
+		return parts[1]
+	}
+	return owner
 }
 
 // claim gives a server its name in this import. ok is false when the name is refused or when the entry is a copy.

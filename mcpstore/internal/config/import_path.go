@@ -47,7 +47,7 @@ func foreignPath(s string) string {
 // pathNote remarks on a value that is a path.
 func (e *entry) pathNote(s, where string, at int) {
 	if kind := foreignPath(s); kind != "" && !strings.HasPrefix(s, "${input:") && !e.pathSaid(where, at) {
-		e.say(schemas.NotePath, at, "%s is %s: %s; it must exist where the server runs", where, kind, shownText(s))
+		e.say(schemas.NotePath, at, "%s is %s: %s; it must exist where the server runs", where, kind, shownPath(s))
 	}
 }
 
@@ -193,7 +193,7 @@ func (e *entry) mountNote(m string, at int) {
 		e.say(schemas.NoteRisk, at, "docker gets the engine's own socket, which is full power over the machine")
 	case e.pathSaid("args", at):
 	default:
-		e.say(schemas.NotePath, at, "docker mounts a path: %s; it must exist where the server runs", shownText(m))
+		e.say(schemas.NotePath, at, "docker mounts a path: %s; it must exist where the server runs", shownPath(m))
 	}
 }
 
@@ -224,7 +224,7 @@ func (e *entry) pathNotes(s *schemas.Server) {
 			}
 		}
 		if kind != "" && !strings.HasPrefix(value, "${input:") && !e.pathSaid(fmt.Sprintf("args %d", i+1), at) {
-			e.say(schemas.NotePath, at, "args %d is %s: %s; it must exist where the server runs", i+1, kind, shownText(value))
+			e.say(schemas.NotePath, at, "args %d is %s: %s; it must exist where the server runs", i+1, kind, shownPath(value))
 		}
 	}
 }

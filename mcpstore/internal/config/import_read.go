@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -158,6 +159,8 @@ func formatOf(all []container, root *node, syntax, name string) string {
 		return "vscode"
 	case strings.HasPrefix(c.ptr, "/projects/"), strings.HasSuffix(name, ".mcp.json"), strings.HasSuffix(name, ".claude.json"):
 		return "claude-code"
+	case strings.HasSuffix(name, "cline_mcp_settings.json"):
+		return "cline"
 	case has("alwaysAllow"):
 		return "roo"
 	case has("httpUrl"), has("trust"), has("includeTools"):
@@ -315,7 +318,11 @@ func (r *reader) readContainer(c container, root *node, hint string) {
 				if name == "" {
 					name = cmp.Or(guessName(v), guessName(v.get("transport")))
 				}
+				before := len(r.drafts)
 				r.readEntry(v, name, v.at, p)
+				if own := v.get("name").str(); len(r.drafts) > before && r.drafts[before].Title == "" && own != "" && own != name {
+					r.drafts[before].Title = shown(strings.TrimSpace(own))
+				}
 			default:
 				r.wrong(v.at, p, "", "", "a server must be an object, not %s", v.kind)
 			}
@@ -354,8 +361,14 @@ func looksMeant(n *node) bool {
 
 // nameOf gives the name that an object of a list has for itself.
 func nameOf(n *node) string {
+	if id := n.get("id").str(); readableID.MatchString(id) && !schemas.ValidName(n.get("name").str()) {
+		return id
+	}
 	return firstText(n, "name", "id", "key", "server_label", "serverLabel", "serverName", "server_name", "title")
 }
+
+// readableID is an id that a person made: words, no random letters and digits.
+var readableID = regexp.MustCompile(`^[A-Za-z]{2,}[0-9]{0,3}(?:[-_.][A-Za-z]+[0-9]{0,3}){0,5}$`)
 
 func firstText(n *node, keys ...string) string {
 	for _, k := range keys {

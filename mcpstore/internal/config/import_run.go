@@ -99,6 +99,7 @@ func (e *entry) unwrap() {
 			e.say(schemas.NoteRisk, e.command.at, "a PowerShell line is run; read it before you confirm")
 		}
 		if !done {
+			e.innerShell()
 			return
 		}
 		e.say(schemas.NoteMapped, e.command.at, "it was started by way of %s; that is left out", before)
@@ -171,13 +172,26 @@ var cdDrive = regexp.MustCompile(`(?i)^\s*cd\s+/d\s+`)
 
 var cdFirst = regexp.MustCompile(`^\s*cd\s+("[^"]+"|'[^']+'|[^\s;&|]+)\s*&&\s*(.+)$`)
 
+// shellNote is said once about a line that a shell reads.
+const shellNote = "a line for a shell is run; read it before you confirm"
+
+// innerShell remarks on a line for a shell behind another program: wsl bash -c "…".
+func (e *entry) innerShell() {
+	for i := 0; i+2 < len(e.args); i++ {
+		if flag := e.args[i+1].s; slices.Contains([]string{"bash", "sh", "zsh"}, program(e.args[i].s)) && strings.HasPrefix(flag, "-") && strings.HasSuffix(flag, "c") && strings.Contains(strings.TrimSpace(e.args[i+2].s), " ") {
+			e.say(schemas.NoteRisk, e.args[i+2].at, shellNote)
+			return
+		}
+	}
+}
+
 // unwrapShell reads bash -c "one plain command", also with a leading cd.
 func (e *entry) unwrapShell() bool {
 	if len(e.args) == 0 || !strings.HasPrefix(e.args[0].s, "-") || !strings.HasSuffix(e.args[0].s, "c") {
 		return false
 	}
 	if len(e.args) != 2 {
-		e.say(schemas.NoteRisk, e.args[0].at, "a line for a shell is run; read it before you confirm")
+		e.say(schemas.NoteRisk, e.args[0].at, shellNote)
 		return false
 	}
 	line, dir := strings.TrimPrefix(strings.TrimSpace(e.args[1].s), "exec "), ""
@@ -186,7 +200,7 @@ func (e *entry) unwrapShell() bool {
 	}
 	list, ok := shellWords(line)
 	if !ok || strings.ContainsAny(strings.NewReplacer("${input:", "").Replace(line), "$(){}~\\") || strings.Contains(list[0], "=") || slices.Contains([]string{"source", ".", "eval", "export", "set", "cd", "echo"}, list[0]) {
-		e.say(schemas.NoteRisk, e.args[1].at, "a line for a shell is run; read it before you confirm")
+		e.say(schemas.NoteRisk, e.args[1].at, shellNote)
 		return false
 	}
 	if dir != "" {

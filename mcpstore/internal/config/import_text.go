@@ -128,6 +128,19 @@ func shownText(s string) string {
 	return shown(s)
 }
 
+// shownPath gives a path for a note, masked if it looks like a secret. A long one loses its front: the end tells more.
+func shownPath(s string) string {
+	rs := []rune(s)
+	if len(rs) <= 60 || shownText(s) == "…" {
+		return shownText(s)
+	}
+	end := string(rs[len(rs)-59:])
+	if i := strings.IndexAny(end, `/\`); i >= 0 && i < len(end)-1 {
+		end = end[i:]
+	}
+	return "…" + visible(end)
+}
+
 // maskLine hides everything of a line but names, switches, flags and a few well-known words. Each character stays one.
 func maskLine(line string, json bool) string {
 	out := []rune(line)

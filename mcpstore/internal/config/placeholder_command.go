@@ -49,7 +49,7 @@ func (r *reader) command(server string, b bit) string {
 		return whole
 	})
 	if open || bracedName.MatchString(out) || markerForm.MatchString(out) || pathHole.MatchString(out) || isSamplePath(out) || sampleCommand.MatchString(out) {
-		r.note(schemas.NotePath, server, b.at, "the command %s is a placeholder; the server cannot start until the real one is written there", shownText(out))
+		r.note(schemas.NotePath, server, b.at, "the command %s is a placeholder; the server cannot start until the real one is written there", shownPath(out))
 	}
 	return out
 }

@@ -226,6 +226,8 @@ func (r *reader) expand(s gap, text string) string {
 		switch {
 		case kind == 1 && strings.HasPrefix(group, "input:"):
 			out.WriteString(r.reference(s, group[len("input:"):]))
+		case kind == 7 && s.shell && r.shellLine(s.server):
+			out.WriteString(whole)
 		case kind == 7:
 			r.note(schemas.NoteRisk, s.server, s.at, "%s holds $(…), which only a shell would run", s.where)
 			out.WriteString(whole)
@@ -241,6 +243,13 @@ func (r *reader) expand(s gap, text string) string {
 	}
 	out.WriteString(text[last:])
 	return out.String()
+}
+
+// shellLine reports whether it was said already that a server is started by a line for a shell.
+func (r *reader) shellLine(server string) bool {
+	return slices.ContainsFunc(r.notes, func(n schemas.Note) bool {
+		return n.Kind == schemas.NoteRisk && n.Server == server && n.Text == shellNote
+	})
 }
 
 // reference keeps a ${input:ID} and declares the id.

@@ -37,7 +37,7 @@ func (r *reader) samplePaths(s gap, text string) (string, bool) {
 		if in := r.vals.input(id); in.Description == "" {
 			in.Description = clip("a path, such as "+p, 200)
 		}
-		r.note(schemas.NotePath, s.server, s.at, "%s is only a sample path: %s; you are asked for the real one", s.where, shownText(p))
+		r.note(schemas.NotePath, s.server, s.at, "%s is only a sample path: %s; you are asked for the real one", s.where, shownPath(p))
 		return ref
 	}
 	if whole {

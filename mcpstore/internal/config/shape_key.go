@@ -118,7 +118,7 @@ func quiet(key string) bool {
 	return aside(key) || slices.Contains([]string{"gallery", "metadata", "category", "maintainer", "owner", "icon", "iconPath", "author", "homepage", "tags", "logoUrl", "documentation", "docs", "repository",
 		"license", "notes", "note", "example", "examples", "display_name", "displayName", "fromGalleryId", "installSource", "registryUrl", "label", "labels", "kind", "purpose", "usage", "status", "shortName",
 		"reference", "bundled", "installed", "tested", "group", "features", "priority", "providerUrl", "source", "autoStart", "auto_start", "startup_timeout_sec", "startup_timeout_ms", "startupTimeout",
-		"initTimeout", "init_timeout", "connect_timeout", "connectTimeout", "supports_parallel_tool_calls", "provides", "languages", "chatMenu", "dev", "required", "optional"}, key)
+		"initTimeout", "init_timeout", "connect_timeout", "connectTimeout", "supports_parallel_tool_calls", "provides", "languages", "builtin", "builtIn", "configured", "chatMenu", "dev", "required", "optional"}, key)
 }
 
 func ignored(key string) bool {
