@@ -26,7 +26,9 @@ type reader struct {
 	off      bool               // what is read is switched off by the place where it stands
 	samples  map[string]string  // input ids of sample paths
 	ignored  []unread
-	askers   map[string]string // everyday input ids and the server that first asked for them
+	subjects map[string]subject // by input id
+	up       string             // the workspace as seen from the cwd of the server that is read, "" for itself
+	askers   map[string]string  // everyday input ids and the server that first asked for them
 }
 
 // unread is a key of a server without a meaning here.
@@ -36,7 +38,7 @@ type unread struct {
 }
 
 func newReader(src *source) *reader {
-	return &reader{src: src, vals: newValues(), ids: map[string]string{}, names: map[string]claimed{}, samples: map[string]string{}, askers: map[string]string{}}
+	return &reader{src: src, vals: newValues(), ids: map[string]string{}, names: map[string]claimed{}, samples: map[string]string{}, askers: map[string]string{}, subjects: map[string]subject{}}
 }
 
 // wrong adds a mistake at an offset.

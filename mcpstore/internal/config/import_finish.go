@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -270,6 +271,7 @@ func dropRenamed(notes []schemas.Note, server string) []schemas.Note {
 func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 	e.shell = shellProgram(e.command.s)
 	e.plainLauncher()
+	r.up = upFrom(e.cwd.s)
 	s.Command = r.command(e.name, e.command)
 	e.passedOn()
 	r.fillEnv(e, s)
@@ -280,9 +282,24 @@ func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 		s.Cwd = r.fill(gap{server: e.name, where: "cwd", id: "CWD", arg: true, at: e.cwd.at, ptr: e.cwd.ptr}, c)
 		e.pathNote(s.Cwd, "cwd", e.cwd.at)
 	}
+	r.up = ""
 	if len(e.headers) > 0 {
 		e.say(schemas.NoteIgnored, e.headers[0].at, "headers mean nothing beside a command and are ignored")
 	}
+}
+
+// upFrom gives the way from a working folder inside the workspace up to it: .. for ${workspaceFolder}/src. A relative path is
+// taken from the working folder.
+func upFrom(cwd string) string {
+	cwd = strings.ReplaceAll(strings.TrimSpace(cwd), `\`, "/")
+	if v := references.FindString(cwd); v != "" && strings.HasPrefix(cwd, v) && workspaceVariable(strings.Trim(v, "${}% ")) {
+		cwd = "." + strings.TrimPrefix(cwd, v)
+	}
+	dir := path.Clean(cwd)
+	if cwd == "" || dir == "." || strings.HasPrefix(dir, "..") || strings.HasPrefix(dir, "/") || strings.ContainsAny(dir, "$%~<{:") {
+		return ""
+	}
+	return strings.TrimSuffix(strings.Repeat("../", strings.Count(dir, "/")+1), "/")
 }
 
 // plainLauncher reads ${HOME}/.local/bin/uvx as uvx: the folder is one of the author's, the program is everybody's.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -37,7 +38,7 @@ func (r *reader) command(server string, b bit) string {
 		switch {
 		case workspaceVariable(name):
 			r.note(schemas.NotePath, server, b.at, "the command: %s is the workspace here", whole)
-			return "."
+			return cmp.Or(r.up, ".")
 		case machineVariable(name):
 			r.note(schemas.NotePath, server, b.at, "the command: %s is a variable of one machine, left as it is; it must exist where the server runs", whole)
 		case def != "":

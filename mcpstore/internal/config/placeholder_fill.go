@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -190,10 +191,32 @@ func (r *reader) ownID(s gap) string {
 	return s.id
 }
 
+// subject is what the first sample text under an id names, such as drive in YOUR_GOOGLE_DRIVE_CLIENT_ID.
+type subject struct{ server, words string }
+
+// sameSubject reports whether a sample text asks for the same as the first one under its id. Two servers that name two things
+// are asked for both.
+func (r *reader) sameSubject(s gap, text string) bool {
+	own := words(s.id)
+	w := slices.DeleteFunc(words(text), func(w string) bool {
+		return slices.Contains(own, w) || strings.Trim(w, "x0123456789") == "" || slices.Contains([]string{"your", "my", "the", "a", "here", "insert", "replace", "with", "enter", "put", "add", "api", "key",
+			"token", "secret", "personal", "access", "pat", "ghp", "sk", "client", "id", "value", "real", "actual", "own", "password", "from", "example", "sample", "changeme", "placeholder", "test", "dummy"}, w)
+	})
+	now := subject{s.server, strings.Join(w, " ")}
+	first, ok := r.subjects[s.id]
+	if !ok {
+		r.subjects[s.id] = now
+	}
+	return !ok || first.server == now.server || first.words == "" || now.words == "" || first.words == now.words
+}
+
 // sampleID names the input for a sample text: by its place, else by its own words.
 func (r *reader) sampleID(s gap, text string) string {
 	if !s.arg && !s.url || s.id != "" && s.id != "URL" && !strings.HasPrefix(s.id, "VALUE") {
-		return r.ownID(s)
+		if id := r.ownID(s); id != s.id || r.sameSubject(s, text) {
+			return id
+		}
+		return inputID(upperSnake(s.server) + "_" + upperSnake(s.id))
 	}
 	w := words(text)
 	for len(w) > 1 && slices.Contains([]string{"your", "my", "the", "a", "insert", "replace", "with", "enter", "put", "add"}, w[0]) {
@@ -276,6 +299,9 @@ func (r *reader) named(s gap, name, whole string) string {
 		return r.vals.take(s.server, s.id, s.where, name)
 	case workspaceVariable(name):
 		r.note(schemas.NotePath, s.server, s.at, "%s: %s is the workspace here", s.where, whole)
+		if s.where != "cwd" {
+			return cmp.Or(r.up, ".")
+		}
 		return "."
 	case machineVariable(name):
 		r.note(schemas.NotePath, s.server, s.at, "%s: %s is a variable of one machine, left as it is; it must exist where the server runs", s.where, whole)
@@ -302,7 +328,7 @@ func (r *reader) named(s gap, name, whole string) string {
 }
 
 var (
-	embedded  = regexp.MustCompile(`<{1,2}([A-Za-z_][\w .:-]{1,60})>{1,2}|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
+	embedded  = regexp.MustCompile(`<{1,2}([\pL_][\pL\pN_ .:-]{1,60})>{1,2}|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
 	userInfo  = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
 	queryPart = regexp.MustCompile(`(^|[?&;\s])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
 	jsonPair  = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
@@ -338,8 +364,14 @@ func (r *reader) parts(s gap, text string) string {
 		in := s
 		in.id, in.arg = "VALUE", true
 		name := g[1] + g[2] + g[3]
-		id := r.sampleID(in, name)
-		return r.vals.declare(id, secretName(name))
+		if s.url && !ascii(name) {
+			in.id = "URL"
+		}
+		ref := r.vals.declare(r.sampleID(in, name), secretName(name))
+		if d := r.vals.input(strings.TrimSuffix(strings.TrimPrefix(ref, "${input:"), "}")); d != nil && d.Description == "" && !ascii(name) {
+			d.Description = clip(name, 200)
+		}
+		return ref
 	})
 }
 
@@ -377,6 +409,10 @@ func (r *reader) whole(s gap, text string) string {
 		return r.vals.declare(s.id, s.secret)
 	}
 	return r.vals.take(s.server, s.id, s.where, text)
+}
+
+func ascii(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c > 127 })
 }
 
 func isRef(s string) bool { return strings.HasPrefix(s, "$") }
