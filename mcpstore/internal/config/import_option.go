@@ -202,6 +202,8 @@ func (e *entry) authObject(m member, a *schemas.Auth) bool {
 			if slices.Contains([]string{"requester", "lent", "thread"}, t.value.str()) {
 				a.Identity = t.value.str()
 			}
+		case "tokenenv", "tokenenvvar", "envvar", "token", "bearertoken", "accesstoken":
+			known = e.authToken(m.value, t, a) || known
 		case "enabled", "callbackport", "redirecturi":
 			known = true
 		case "clientsecret":
@@ -213,6 +215,27 @@ func (e *entry) authObject(m member, a *schemas.Auth) bool {
 		e.say(schemas.NoteIgnored, m.at, "%s is ignored; how to sign in is asked at connect", m.key)
 	}
 	return known
+}
+
+// authToken sends the bearer token of {"type": "bearer", "tokenEnv": "NAME"} or {…, "token": "…"} as a header.
+func (e *entry) authToken(auth *node, t member, a *schemas.Auth) bool {
+	if !t.value.is(textNode) || strings.TrimSpace(t.value.text) == "" {
+		return false
+	}
+	if w := strings.ToLower(auth.get("type").str()); w != "bearer" && w != "token" {
+		e.say(schemas.NoteIgnored, t.at, "%s is not taken over; give it at connect", shownKey(t.key))
+		return true
+	}
+	v := *t.value
+	if strings.Contains(strings.ToLower(t.key), "env") {
+		if !envName.MatchString(v.text) {
+			return false
+		}
+		v.text = "${" + v.text + "}"
+	}
+	a.Type = "header"
+	e.bearer(member{t.key, t.at, &v})
+	return true
 }
 
 func scopeList(v *node) []string {

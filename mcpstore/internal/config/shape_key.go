@@ -71,7 +71,7 @@ func meaningOf(key string) meaning {
 		return disabledKey
 	case "enabled", "isActive", "active":
 		return enabledKey
-	case "timeout", "requestTimeout", "request_timeout", "toolTimeout", "tool_timeout":
+	case "timeout", "requestTimeout", "request_timeout", "toolTimeout", "tool_timeout", "execute_timeout", "executeTimeout", "executionTimeout", "call_timeout", "callTimeout":
 		return timeoutKey
 	case "timeout_sec", "tool_timeout_sec", "timeoutSec", "timeoutSeconds", "timeout_seconds":
 		return timeoutSecKey
@@ -117,7 +117,7 @@ func forbidden(key string) bool {
 func quiet(key string) bool {
 	return aside(key) || slices.Contains([]string{"gallery", "metadata", "category", "maintainer", "owner", "icon", "iconPath", "author", "homepage", "tags", "logoUrl", "documentation", "docs", "repository",
 		"license", "notes", "note", "example", "examples", "display_name", "displayName", "fromGalleryId", "installSource", "registryUrl", "label", "labels", "kind", "purpose", "usage", "status", "shortName",
-		"reference", "bundled", "installed", "tested", "group", "features", "priority", "providerUrl", "source", "autoStart", "auto_start", "startup_timeout_sec", "startup_timeout_ms", "startupTimeout",
+		"reference", "bundled", "installed", "tested", "group", "features", "priority", "providerUrl", "source", "autoStart", "auto_start", "startup_timeout_sec", "startup_timeout_ms", "startupTimeout", "startupTimeoutMs", "startup_timeout",
 		"initTimeout", "init_timeout", "connect_timeout", "connectTimeout", "supports_parallel_tool_calls", "provides", "languages", "builtin", "builtIn", "configured", "chatMenu", "dev", "required", "optional"}, key)
 }
 
