@@ -12,7 +12,7 @@ import (
 var (
 	windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]|^\\\\`)
 	scriptFile  = regexp.MustCompile(`\.(?:js|mjs|cjs|ts|py|rb|php|sh|bat|ps1|jar|dll|exe|wasm)$`)
-	samplePath  = regexp.MustCompile(`(?i)(?:^|[/\\])path[/\\_-]to(?:[/\\_-]|$)|(?:^|[/\\])(?:caminho|camino|ruta|chemin|pfad|percorso|pad|cesta|sciezka|ścieżka|путь)[/\\_-](?:para|completo|completa|absoluto|absoluta|do|da|a|al|hasta|hacia|vers|zu|zum|zur|al|naar|k|ke|do|к|до)(?:[/\\_-]|$)|路径|路徑|경로|パス[/\\]|你的|您的|用户名|ユーザー名|사용자|^/(?:absolute|full|your)[/_-]|^(?:/Users|/home|[A-Z]:[/\\]Users)[/\\](?:user_?name|your[-_]?\w*|my_?user(?:name)?|<[^>]+>|\{[^}]+\}|\[[^\]]+\])(?:[/\\]|$)`)
+	samplePath  = regexp.MustCompile(`(?i)(?:^|[/\\])path[/\\_-]to(?:[/\\_-]|$)|(?:^|[/\\])(?:caminho|camino|ruta|chemin|pfad|percorso|pad|cesta|sciezka|ścieżka|путь)[/\\_-](?:para|completo|completa|absoluto|absoluta|do|da|a|al|hasta|hacia|vers|zu|zum|zur|al|naar|k|ke|do|к|до)(?:[/\\_-]|$)|路径|路徑|경로|パス[/\\]|你的|您的|用户名|ユーザー名|사용자|^/(?:absolute|full|your)[/_-]|^(?:/Users|/home|[A-Z]:[/\\]Users)[/\\](?:user_?name|you|your[-_]?\w*|my_?user(?:name)?|<[^>]+>|\{[^}]+\}|\[[^\]]+\])(?:[/\\]|$)`)
 	pathRun     = regexp.MustCompile(`(?:\b[A-Za-z]:)?[/\\~][^\s,;:"'=|]*`)
 	pathHole    = regexp.MustCompile(`<[\pL][\pL\pN_ .-]{0,60}>`)
 	wholeDrive  = regexp.MustCompile(`^(?:/|[A-Za-z]:[\\/]*|/mnt/[a-z]/?|/Users/?|/home/?|/Volumes/?|/mnt/?|~/?|/root/?)$`)
@@ -197,6 +197,11 @@ func (e *entry) mountNote(m string, at int) {
 	}
 }
 
+// folderFlag reports whether a flag is followed by a folder or file of a project.
+func folderFlag(flag string) bool {
+	return slices.Contains([]string{"--project", "--directory", "--dir", "--cwd", "--prefix", "--root"}, flag)
+}
+
 // pathNotes remarks on paths among the arguments.
 func (e *entry) pathNotes(s *schemas.Server) {
 	inside := slices.Contains([]string{"docker", "podman", "nerdctl"}, program(s.Command)) // paths of the container
@@ -217,6 +222,9 @@ func (e *entry) pathNotes(s *schemas.Server) {
 			continue // a switch of Windows
 		}
 		kind := foreignPath(value)
+		if kind == "" && i > 0 && folderFlag(s.Args[i-1]) && strings.Contains(value, "/") && !strings.Contains(value, "://") && !strings.HasPrefix(value, "@") {
+			kind = "a relative path"
+		}
 		if kind == "" && scriptFile.MatchString(value) && !packageRunner(program(s.Command)) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
 			kind = "a relative path"
 			if strings.HasPrefix(value, "/") {
