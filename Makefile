@@ -4,7 +4,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 STEP     = sh scripts/step
 
-.PHONY: run build test lint bench tools clean
+.PHONY: run build test lint bench clean
 
 run: build
 	./bin/bobbin serve

@@ -45,19 +45,17 @@ func (b *Bot) doctor(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	ss, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	s, err := b.status(ctx, t, e)
 	if err != nil {
 		return Reply{}, err
 	}
-	s := statusOf(ss, e)
 	if (s.State == schemas.Failed || s.State == schemas.Idle) && mayChange(t.caller, e) == nil {
 		if _, err := b.anew(ctx, t, e); err != nil {
 			return Reply{}, err
 		}
-		if ss, err = b.opt.Tools.Status(ctx, t.caller.Thread); err != nil {
+		if s, err = b.status(ctx, t, e); err != nil {
 			return Reply{}, err
 		}
-		s = statusOf(ss, e)
 	}
 	r := Reply{Blocks: unreadable(cfg.Problems)}
 	if s.State == schemas.Failed {

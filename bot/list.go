@@ -157,11 +157,10 @@ func (b *Bot) show(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	ss, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	s, err := b.status(ctx, t, e)
 	if err != nil {
 		return Reply{}, err
 	}
-	s := statusOf(ss, e)
 	head := clean(e.Name) + " is " + string(s.State)
 	if s.State == schemas.Needs {
 		head = clean(e.Name) + " needs " + clean(strings.Join(s.Needs, ", "))
@@ -218,12 +217,17 @@ func (b *Bot) offered(ctx context.Context, t turn, s schemas.Status) []Block {
 	return blocks
 }
 
-func statusOf(ss []schemas.Status, e schemas.Entry) schemas.Status {
+// status gives how an entry is; one that the registry does not list yet is starting.
+func (b *Bot) status(ctx context.Context, t turn, e schemas.Entry) (schemas.Status, error) {
+	ss, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	if err != nil {
+		return schemas.Status{}, err
+	}
 	i := slices.IndexFunc(ss, func(s schemas.Status) bool { return s.Name == e.Name && s.Kind == e.Kind })
 	if i < 0 {
-		return schemas.Status{Name: e.Name, Kind: e.Kind, Owner: e.Owner, OwnerName: e.OwnerName, State: schemas.Starting}
+		return schemas.Status{Name: e.Name, Kind: e.Kind, Owner: e.Owner, OwnerName: e.OwnerName, State: schemas.Starting}, nil
 	}
-	return ss[i]
+	return ss[i], nil
 }
 
 // tools lists what the caller may use, or one tool whole.

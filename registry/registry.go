@@ -205,7 +205,12 @@ func (r *Registry) view(ctx context.Context, id schemas.ThreadID) (*thread, *sna
 // replaced is ready or failed, or ctx ended; a server's failure is in Status, not in the error.
 func (r *Registry) Apply(ctx context.Context, id schemas.ThreadID) error {
 	reply := make(chan reloaded, 1)
-	t, err := r.post(ctx, id, reloadEvent{reply: reply})
+	return r.settle(ctx, id, reloadEvent{reply: reply}, reply)
+}
+
+// settle posts an event and waits until what it started is ready or failed, or ctx ends.
+func (r *Registry) settle(ctx context.Context, id schemas.ThreadID, e event, reply <-chan reloaded) error {
+	t, err := r.post(ctx, id, e)
 	if err != nil {
 		return err
 	}
@@ -262,18 +267,7 @@ func (r *Registry) Tools(ctx context.Context, c schemas.Caller) ([]schemas.Tool,
 // Restart stops a server, forgets its failures and starts it anew; it returns when it is ready or failed or ctx ended.
 func (r *Registry) Restart(ctx context.Context, id schemas.ThreadID, server string) error {
 	reply := make(chan reloaded, 1)
-	t, err := r.post(ctx, id, restartEvent{server: server, reply: reply})
-	if err != nil {
-		return err
-	}
-	got, err := receive(ctx, t, reply)
-	if err != nil {
-		return err
-	}
-	if got.err != nil {
-		return got.err
-	}
-	return t.settled(ctx, got.started)
+	return r.settle(ctx, id, restartEvent{server: server, reply: reply}, reply)
 }
 
 // Watch gives a tick, never more than one waiting, whenever a status or tool list of the thread changed. stop ends it.

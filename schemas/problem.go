@@ -129,7 +129,7 @@ const (
 	NoteMapped    NoteKind = "mapped"     // another client's key or wrapper translated
 	NoteRisk      NoteKind = "risk"       // shell text, loader variables, whole drives, engine sockets
 	NoteUnpinned  NoteKind = "unpinned"   // no exact version: tomorrow's code may differ
-	NotePath      NoteKind = "path"       // a path or program of the author's machine
+	NotePath      NoteKind = "path"       // a path or program that must exist where the server runs
 	NoteRemote    NoteKind = "remote"     // not enabled: remote servers are added with /mcp connect
 	NoteSecret    NoteKind = "secret"     // a literal secret was found
 	NoteRepair    NoteKind = "repair"     // the text was broken and a repair is offered

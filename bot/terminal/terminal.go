@@ -34,7 +34,7 @@ type lines interface {
 	ReadLine(prompt string, secret bool) (line string, more bool, err error)
 }
 
-// Options of a Door. All but Color and Width are required.
+// Options of a Door. Bot, Notices, Caller, In and Out are required.
 type Options struct {
 	Bot     handler
 	Notices noticer
@@ -63,8 +63,7 @@ func New(opt Options) *Door {
 	if opt.Bot == nil || opt.Notices == nil || opt.In == nil || opt.Out == nil {
 		panic("terminal: Bot, Notices, In and Out are required")
 	}
-	d := &Door{opt: opt, draw: &drawing{color: opt.Color, width: opt.Width}}
-	return d
+	return &Door{opt: opt, draw: &drawing{color: opt.Color, width: opt.Width}}
 }
 
 // Run talks until the input ends, /quit, or ctx ends; it is called once. It returns nil at the end of the input and of ctx.

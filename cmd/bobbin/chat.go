@@ -25,8 +25,8 @@ func (m *Main) chatCommand() *cobra.Command {
 			if !caller.Thread.Valid() {
 				return usagef("--thread %q is no thread id: letters, digits, - and _, at most 64, beginning with a letter or digit", thread)
 			}
-			if !caller.Member.Valid() {
-				return usagef("--user %q is no user name: letters, digits, - and _, at most 64, beginning with a letter or digit", user)
+			if err := checkUser(user); err != nil {
+				return err
 			}
 			return m.chat(c.Context(), caller)
 		},

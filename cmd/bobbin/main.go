@@ -108,6 +108,14 @@ func (m *Main) open(ctx context.Context, log *slog.Logger) (*host.Host, error) {
 	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true})
 }
 
+// checkUser judges the --user of chat and serve.
+func checkUser(user string) error {
+	if !schemas.MemberID(user).Valid() {
+		return usagef("--user %q is no user name: letters, digits, - and _, at most 64, beginning with a letter or digit", user)
+	}
+	return nil
+}
+
 // fromEnvironment fills every flag that was not given from BOBBIN_<NAME>.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var err error

@@ -24,8 +24,8 @@ func (m *Main) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the local web page", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !schemas.MemberID(user).Valid() {
-				return usagef("--user %q is no user name: letters, digits, - and _, at most 64, beginning with a letter or digit", user)
+			if err := checkUser(user); err != nil {
+				return err
 			}
 			return m.serve(c.Context(), listen, user)
 		},
