@@ -23,6 +23,10 @@ var rooms = map[string][]string{
 	"cmd/bobbin":                {"*"},
 	"host":                      {"*"},
 	"examples/embed":            {"bot", "host"},
+	"bot/discord":               {"bot", "bot/discord/internal/wire", "bot/discord/internal/draw", "bot/discord/internal/link"},
+	"bot/discord/internal/draw": {"bot", "bot/discord/internal/wire"},
+	"bot/discord/internal/link": {"bot/discord/internal/wire"},
+	"bot/discord/internal/wire": nil,
 	"bot/web":                   {"bot"},
 	"bot/terminal":              {"bot"},
 	"bot":                       nil,
@@ -51,7 +55,7 @@ var only = map[string]struct {
 	"os/exec":                       {[]string{"sandbox"}, "every program starts at one place, which also ends it"},
 	"github.com/spf13/cobra":        {[]string{"cmd/bobbin"}, "flags belong to the wiring"},
 	"github.com/gofrs/flock":        {[]string{"internal/durable", "audit"}, "locks between processes are made by the leaf"},
-	"github.com/bwmarrin/discordgo": {[]string{"bot/discord"}, "a door keeps its platform to itself"},
+	"github.com/bwmarrin/discordgo": {[]string{"bot/discord", "bot/discord/internal/link", "examples/discord"}, "a door keeps its platform to itself"},
 }
 
 // banned names calls that no code outside tests may make, with the rooms excepted and the reason.

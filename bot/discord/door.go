@@ -1,0 +1,44 @@
+// Package discord is the door to Discord: /mcp as slash commands, modals for forms, buttons for choices. It has no rules of its own:
+// an event becomes a bot.Request, a bot.Reply becomes messages. Who somebody is and what they may do is read from Discord's own
+// payload, at every interaction anew.
+package discord
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"bobbin/bot"
+	"bobbin/bot/discord/internal/draw"
+	"bobbin/bot/discord/internal/link"
+	"bobbin/internal/durable"
+	"bobbin/schemas"
+)
+
+// Options of a Door. Bot is required; Token is, too, except with Attach.
+type Options struct {
+	Bot     *bot.Bot
+	Token   string // the bot's token, without "Bot "
+	Base    string // in place of https://discord.com, for a peer in tests or a proxy; "" = Discord
+	Content bool   // ask for the message-content intent, which must be switched on in Discord's developer portal
+	Shards  int    // in all; 0 = as many as Discord recommends
+	ShardID []int  // the shards that run here; nil = all
+	// State keeps which threads were deleted; nil: a deletion is forgotten when the program ends before Grace has passed.
+	State *durable.Dir
+	// Threads lists what is stored, so that a deletion that happened while the program was down is found; may be nil.
+	Threads func(context.Context) ([]schemas.ThreadID, error)
+	Grace   time.Duration // from a thread's deletion until its configuration and secrets are dropped; 0 = 7 days
+	Locales map[string]draw.Locale
+	Log     *slog.Logger // nil = discard
+	Version string
+}
+
+// Door is a bot on Discord.
+type Door struct {
+	opt     Options
+	rest    *link.Rest
+	gateway *link.Gateway // nil: somebody else's session brings the events
+}
+
+// Locale is the translation of command names and descriptions into one language; see draw.Locale.
+type Locale = draw.Locale
