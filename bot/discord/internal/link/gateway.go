@@ -3,8 +3,30 @@ package link
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/gorilla/websocket"
+	"golang.org/x/sync/errgroup"
+
+	"bobbin/schemas"
+)
+
+// Waits of a connection.
+const (
+	openWait    = 10 * time.Second // for each of TCP, TLS, and READY
+	maxBackoff  = time.Minute
+	stableAfter = time.Minute      // a connection that lived that long starts the backoff anew
+	silence     = 90 * time.Second // two heartbeat intervals of Discord's without a single byte
 )
 
 // Options of a connection.
@@ -13,8 +35,9 @@ type Options struct {
 	// Base, if set, takes the place of https://discord.com for requests, files and the gateway, such as http://127.0.0.1:4000.
 	Base    string
 	Intents int
-	Shards  int   // in all; 0 = as many as Discord recommends
-	ShardID []int // those that run here; nil = all
+	Shards  int           // in all; 0 = as many as Discord recommends
+	ShardID []int         // those that run here; nil = all
+	Silence time.Duration // without a byte until a connection counts as dead; 0 = 90 s
 	Log     *slog.Logger
 	Version string // of the program, for the User-Agent
 }
@@ -39,15 +62,322 @@ type Ready struct {
 type Gateway struct {
 	opt   Options
 	rest  *Rest
-	ready func(Ready)
-	event func(Event)
+	via   http.RoundTripper
+	turns chan struct{} // one IDENTIFY at a time
 }
-
-// New returns both halves of a connection. Nothing is sent yet.
-func New(opt Options) (*Rest, *Gateway, error) { panic("stub") }
 
 // Run connects all shards and keeps them connected until ctx ends. It returns early with a *schemas.Error in words when Discord says
 // that no retry can help: 4004 (the token), 4010 and 4011 (shards), 4013 and 4014 (intents). Handlers' panics are caught and logged.
 func (g *Gateway) Run(ctx context.Context, ready func(Ready), event func(Event)) error {
-	panic("stub")
+	discordgo.APIVersion = "10" // the gateway's; requests carry their own
+	plan, err := g.plan(ctx)
+	if err != nil {
+		return err
+	}
+	g.turns = make(chan struct{}, 1)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, id := range plan.ids {
+		s := &shard{g: g, id: id, of: plan.shards, pause: plan.pause, ready: ready, event: event}
+		group.Go(func() error { return s.run(ctx) })
+	}
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+type plan struct {
+	shards int
+	ids    []int
+	pause  time.Duration // between two IDENTIFYs
+}
+
+// plan asks how many shards there should be and how fast they may come.
+func (g *Gateway) plan(ctx context.Context) (plan, error) {
+	for wait := time.Second; ; wait = min(2*wait, maxBackoff) {
+		got, err := get[struct {
+			Shards int
+			Limit  struct {
+				Remaining   int
+				ResetAfter  int64 `json:"reset_after"` // ms
+				Concurrency int   `json:"max_concurrency"`
+			} `json:"session_start_limit"`
+		}](ctx, g.rest, "/gateway/bot")
+		if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusUnauthorized {
+			return plan{}, noToken(err)
+		}
+		if err != nil {
+			g.opt.Log.Warn("Discord cannot be reached; trying again", "in", wait, "err", err)
+			if !sleep(ctx, jitter(wait)) {
+				return plan{}, ctx.Err()
+			}
+			continue
+		}
+		p := plan{shards: max(g.opt.Shards, 1), ids: g.opt.ShardID}
+		if g.opt.Shards == 0 {
+			p.shards = max(got.Shards, 1)
+		}
+		if p.shards > 1 {
+			p.pause = 5 * time.Second / time.Duration(max(got.Limit.Concurrency, 1))
+		}
+		for id := 0; g.opt.ShardID == nil && id < p.shards; id++ {
+			p.ids = append(p.ids, id)
+		}
+		for _, id := range p.ids {
+			if id < 0 || id >= p.shards {
+				return plan{}, &schemas.Error{Code: schemas.CodeInvalid, Text: fmt.Sprintf("there is no shard %d of %d", id, p.shards), Hint: "shards are counted from 0"}
+			}
+		}
+		if got.Limit.ResetAfter > 0 && got.Limit.Remaining == 0 {
+			reset := time.Duration(got.Limit.ResetAfter) * time.Millisecond
+			g.opt.Log.Warn("Discord allows no more connections for now", "for", reset)
+			if !sleep(ctx, reset) {
+				return plan{}, ctx.Err()
+			}
+		}
+		return p, nil
+	}
+}
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+type shard struct {
+	g      *Gateway
+	id, of int
+	pause  time.Duration
+	ready  func(Ready)
+	event  func(Event)
+	life   atomic.Int64 // unix nanoseconds of the last byte
+}
+
+// run connects again after every drop.
+func (s *shard) run(ctx context.Context) error {
+	log := s.g.opt.Log.With("shard", s.id)
+	var since time.Time
+	for wait := time.Second; ; {
+		began := time.Now()
+		connected, err := s.connect(ctx, since)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if said := fatal(err); said != nil {
+			return said
+		}
+		if connected {
+			since = time.Unix(0, s.life.Load())
+		}
+		if connected && time.Since(began) > stableAfter {
+			wait = time.Second
+		}
+		log.Warn("the connection to Discord is lost; connecting again", "err", s.g.rest.Redact(fmt.Sprint(err)))
+		if !sleep(ctx, jitter(wait)) {
+			return ctx.Err()
+		}
+		wait = min(2*wait, maxBackoff)
+	}
+}
+
+// heard notes every byte that comes in, which tells a dead link from a quiet one.
+type heard struct {
+	net.Conn
+	life *atomic.Int64
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	if n > 0 {
+		h.life.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// connect holds one connection until it drops. It reports whether READY came.
+func (s *shard) connect(ctx context.Context, since time.Time) (connected bool, err error) {
+	session, err := s.g.opt.session(s.g.via)
+	if err != nil {
+		return false, err
+	}
+	session.Identify.Intents = discordgo.Intent(s.g.opt.Intents)
+	session.ShardID, session.ShardCount = s.id, s.of
+	var socket struct {
+		sync.Mutex
+		net.Conn
+	}
+	dial := session.Dialer.NetDialContext
+	session.Dialer.NetDialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		socket.Lock()
+		defer socket.Unlock()
+		socket.Conn = c
+		s.life.Store(time.Now().UnixNano())
+		return heard{c, &s.life}, nil
+	}
+	hang := func() {
+		socket.Lock()
+		defer socket.Unlock()
+		if socket.Conn != nil {
+			_ = socket.Close()
+		}
+	}
+	defer hang()
+
+	isReady, dropped := make(chan struct{}), make(chan struct{})
+	var once, drop sync.Once
+	session.AddHandler(func(_ *discordgo.Session, e *discordgo.Event) {
+		defer s.caught()
+		if e.Type == "READY" {
+			gap := since
+			select {
+			case <-isReady: // discordgo identified again on the same socket, after op 9
+				gap = time.Now().Add(-time.Minute)
+			default:
+			}
+			s.first(e.RawData, gap)
+			once.Do(func() { close(isReady) })
+			return
+		}
+		select {
+		case <-isReady:
+			s.event(Event{Shard: s.id, Type: e.Type, Data: e.RawData})
+		default:
+		}
+	})
+	session.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { drop.Do(func() { close(dropped) }) })
+
+	opened := make(chan error, 1)
+	if err := s.turn(ctx, func() {
+		// Open holds the session's lock while it waits for READY: op 7 in that moment deadlocks it for good (discordgo #513). Such a
+		// session is left behind, one goroutine without a socket.
+		go func() { opened <- session.Open() }()
+		select {
+		case err = <-opened:
+			opened <- err
+		case <-time.After(openWait):
+		case <-ctx.Done():
+		}
+	}); err != nil {
+		return false, err
+	}
+	timer := time.NewTimer(openWait)
+	defer timer.Stop()
+	select {
+	case err = <-opened:
+		if err != nil {
+			return false, err
+		}
+	default:
+		return false, errors.New("the gateway did not say READY in time")
+	}
+	select {
+	case <-isReady:
+		connected = true
+	case <-dropped:
+		return false, errors.New("dropped before READY")
+	case <-timer.C:
+		err = errors.New("the gateway did not say READY in time")
+	case <-ctx.Done():
+	}
+	if connected {
+		err = s.watch(ctx, dropped)
+	}
+	select {
+	case <-dropped:
+	default: // its own goodbye takes a second and holds a lock meanwhile
+		hang()
+		<-dropped
+	}
+	return connected, err
+}
+
+// watch waits for the end of a connection: its own, silence, or ours.
+func (s *shard) watch(ctx context.Context, dropped <-chan struct{}) error {
+	limit := s.g.opt.Silence
+	if limit <= 0 {
+		limit = silence
+	}
+	tick := time.NewTicker(limit / 8)
+	defer tick.Stop()
+	for {
+		select {
+		case <-dropped:
+			return errors.New("dropped")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if quiet := time.Since(time.Unix(0, s.life.Load())); quiet > limit {
+				return fmt.Errorf("not a byte for %s", quiet.Round(time.Second))
+			}
+		}
+	}
+}
+
+// turn lets one shard identify at a time, as far apart as Discord wants.
+func (s *shard) turn(ctx context.Context, open func()) error {
+	select {
+	case s.g.turns <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.g.turns }()
+	open()
+	if s.pause > 0 {
+		sleep(ctx, s.pause)
+	}
+	return ctx.Err()
+}
+
+// first reads READY.
+func (s *shard) first(raw json.RawMessage, since time.Time) {
+	var r struct {
+		User        struct{ ID string }
+		Application struct{ ID string }
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		s.g.opt.Log.Warn("READY cannot be read", "err", err)
+	}
+	if r.Application.ID == "" { // older peers leave it out; for bots made since 2016 it is the same
+		r.Application.ID = r.User.ID
+	}
+	s.ready(Ready{Shard: s.id, Application: r.Application.ID, User: r.User.ID, Since: since})
+}
+
+func (s *shard) caught() {
+	if p := recover(); p != nil {
+		s.g.opt.Log.Error("a handler of Discord's events panicked", "panic", s.g.rest.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+	}
+}
+
+func noToken(err error) error {
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "Discord does not know this token",
+		Hint: "copy it again from the developer portal (Bot, Reset Token) into DISCORD_TOKEN", Err: err}
+}
+
+// fatal words what no new attempt can mend, nil for all else.
+func fatal(err error) error {
+	if e, ok := errors.AsType[*schemas.Error](err); ok {
+		return e
+	}
+	e, ok := errors.AsType[*websocket.CloseError](err)
+	if !ok {
+		return nil
+	}
+	invalid := func(text, hint string) error {
+		return &schemas.Error{Code: schemas.CodeInvalid, Text: text, Hint: hint, Err: err}
+	}
+	switch e.Code {
+	case 4004:
+		return noToken(err)
+	case 4010, 4011:
+		return invalid("Discord refuses this number of shards", "leave out --discord-shards, or raise it")
+	case 4012:
+		return invalid("Discord no longer speaks version 10 of its gateway", "use a newer bobbin")
+	case 4013:
+		return invalid("Discord does not know the intents that were asked for", "use a newer bobbin")
+	case 4014:
+		return invalid("Discord refuses the message-content intent", "switch it on in the developer portal (Bot, Message Content Intent), or start without --discord-message-content")
+	}
+	return nil
 }
