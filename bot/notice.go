@@ -13,8 +13,11 @@ import (
 	"bobbin/schemas"
 )
 
-// earSize is how many notices wait for a slow door; the oldest gives way.
-const earSize = 64
+// How many notices wait for a slow door; the oldest gives way. A door that listens to all its threads gets more room.
+const (
+	earSize    = 64
+	listenSize = 1024
+)
 
 // editedTTL is how long the card of a hand edit waits: nobody may be looking when it comes, and what it approves is bound to
 // what it shows.
@@ -25,7 +28,7 @@ const noteWait = 5 * time.Second
 
 // ear is one subscription. An empty member hears for everybody in the thread.
 type ear struct {
-	thread schemas.ThreadID
+	match  func(schemas.ThreadID) bool
 	member schemas.MemberID
 	ch     chan Notice
 }
@@ -41,12 +44,22 @@ type ears struct {
 // Subscribe gives what happens by itself in a thread, as far as it is for that member; with an empty member, all of it, and
 // the door heeds Notice.To. The channel holds 64 notices, the newest are kept; stop closes it and may be called twice.
 func (b *Bot) Subscribe(thread schemas.ThreadID, member schemas.MemberID) (<-chan Notice, func()) {
-	e := &ear{thread: thread, member: member, ch: make(chan Notice, earSize)}
+	return b.hear(&ear{match: func(t schemas.ThreadID) bool { return t == thread }, member: member, ch: make(chan Notice, earSize)})
+}
+
+// Listen gives what happens by itself in all threads that match, for everybody; the door heeds Notice.To. match is called
+// under a lock and must be quick and pure. The channel holds 1024 notices, the newest are kept; questions that wait are told
+// again at once; stop closes it and may be called twice.
+func (b *Bot) Listen(match func(schemas.ThreadID) bool) (<-chan Notice, func()) {
+	return b.hear(&ear{match: match, ch: make(chan Notice, listenSize)})
+}
+
+func (b *Bot) hear(e *ear) (<-chan Notice, func()) {
 	b.ears.mu.Lock()
 	defer b.ears.mu.Unlock()
 	b.ears.subs[e] = struct{}{}
 	for _, a := range b.ears.asks {
-		if a.notice.Thread == thread && e.hears(a.notice) {
+		if e.hears(a.notice) {
 			e.push(a.notice)
 		}
 	}
@@ -61,7 +74,7 @@ func (b *Bot) Subscribe(thread schemas.ThreadID, member schemas.MemberID) (<-cha
 }
 
 func (e *ear) hears(n Notice) bool {
-	return e.thread == n.Thread && (e.member == "" || n.To == "" || n.To == e.member)
+	return e.match(n.Thread) && (e.member == "" || n.To == "" || n.To == e.member)
 }
 
 // push never blocks; it is called under the lock, so there is one sender.

@@ -59,7 +59,7 @@ func (b *Bot) heard(c schemas.Caller) bool {
 	b.ears.mu.Lock()
 	defer b.ears.mu.Unlock()
 	for e := range b.ears.subs {
-		if e.thread == c.Thread && (e.member == "" || e.member == c.Member) {
+		if e.match(c.Thread) && (e.member == "" || e.member == c.Member) {
 			return true
 		}
 	}
