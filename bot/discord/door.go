@@ -6,6 +6,7 @@ package discord
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"bobbin/bot"
@@ -33,12 +34,46 @@ type Options struct {
 	Version string
 }
 
-// Door is a bot on Discord.
+// Door is a bot on Discord. It is safe for concurrent use.
 type Door struct {
 	opt     Options
 	rest    *link.Rest
 	gateway *link.Gateway // nil: somebody else's session brings the events
+	deck    deck
+	seats   seats
+	pulse
 }
 
 // Locale is the translation of command names and descriptions into one language; see draw.Locale.
 type Locale = draw.Locale
+
+// New makes a door that connects to Discord by itself when it runs. A *schemas.Error says in words what is wrong with the options.
+func New(opt Options) (*Door, error) {
+	opt = opt.complete()
+	intents := 1<<0 | 1<<9 | 1<<12 // guilds, their messages, direct messages
+	if opt.Content {
+		intents |= 1 << 15
+	}
+	rest, gateway, err := link.New(link.Options{
+		Token: opt.Token, Base: opt.Base, Intents: intents, Shards: opt.Shards, ShardID: opt.ShardID, Log: opt.Log, Version: opt.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Door{opt: opt, rest: rest, gateway: gateway}, nil
+}
+
+// complete fills in what may be left out. It panics without a bot, which is a mistake in the wiring.
+func (opt Options) complete() Options {
+	if opt.Bot == nil {
+		panic("discord: Options.Bot is required")
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Grace <= 0 {
+		opt.Grace = 7 * 24 * time.Hour
+	}
+	opt.Token = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(opt.Token), "Bot "))
+	return opt
+}

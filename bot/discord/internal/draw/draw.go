@@ -24,4 +24,3 @@ type Pen struct {
 	Upload  int    // largest file in bytes; 0 = wire.MaxUpload
 	Head    string // a line of ours before the reply, such as "confirmed by Ann"; may be ""
 }
-

@@ -77,9 +77,9 @@ func (r *Rest) Redact(text string) string {
 // request is one thing to ask of Discord.
 type request struct {
 	method, path string
-	body         any             // JSON; nil = none
-	files        []wire.OutFile  // makes it multipart
-	bucket       string          // of the session's rate limiter; "" = the path
+	body         any            // JSON; nil = none
+	files        []wire.OutFile // makes it multipart
+	bucket       string         // of the session's rate limiter; "" = the path
 	own          *discordgo.Bucket
 	once         bool // sending it twice does harm
 }

@@ -141,10 +141,10 @@ type Member struct {
 	Permissions string `json:"permissions"` // resolved for the channel; a number in a string
 }
 
-// May reports whether every bit of p is set, or the member is an administrator.
-func (m Member) May(p Permission) bool {
+// Bits are the member's permissions as a set; false when the payload has none.
+func (m Member) Bits() (Permission, bool) {
 	bits, err := strconv.ParseUint(m.Permissions, 10, 64)
-	return err == nil && (Permission(bits)&Administrator != 0 || Permission(bits)&p == p)
+	return Permission(bits), err == nil
 }
 
 // Permission is a set of Discord's permission bits.
