@@ -23,6 +23,7 @@ var rooms = map[string][]string{
 	"cmd/bobbin":                {"*"},
 	"host":                      {"*"},
 	"examples/embed":            {"bot", "host"},
+	"examples/discord":          {"bot", "bot/discord", "host"},
 	"bot/discord":               {"bot", "bot/discord/internal/wire", "bot/discord/internal/draw", "bot/discord/internal/link"},
 	"bot/discord/internal/draw": {"bot", "bot/discord/internal/wire"},
 	"bot/discord/internal/link": {"bot/discord/internal/wire"},
@@ -69,7 +70,7 @@ var banned = []struct {
 	{"http.Get", nil, "a URL that somebody supplied goes through the guarded client"},
 	{"http.Post", nil, "a URL that somebody supplied goes through the guarded client"},
 	{"os.WriteFile", nil, "files are written by durable, which a crash cannot tear"},
-	{"context.Background", []string{"cmd/bobbin", "examples/embed"}, "somebody must be able to end every piece of work"},
+	{"context.Background", []string{"cmd/bobbin", "examples/embed", "examples/discord"}, "somebody must be able to end every piece of work"},
 	{"context.TODO", nil, "somebody must be able to end every piece of work"},
 }
 
