@@ -237,7 +237,6 @@ func (s *shard) connect(ctx context.Context, since time.Time) (connected bool, e
 			}
 			s.first(e.RawData, gap)
 			once.Do(func() { close(isReady) })
-			return
 		}
 		select {
 		case <-isReady:
