@@ -25,4 +25,4 @@ bench:
 	sh scripts/bench
 
 clean:
-	rm -rf bin .tools testdata/npm/node_modules
+	rm -rf bin .tools testdata/npm/node_modules testdata/twin/node_modules

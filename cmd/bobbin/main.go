@@ -96,16 +96,16 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.Data, "data", "./data", "folder for everything that bobbin keeps (BOBBIN_DATA)")
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
-	root.AddCommand(m.serveCommand(), m.chatCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
+	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
 
-// open wires the rooms on the data folder.
-func (m *Main) open(ctx context.Context, log *slog.Logger) (*host.Host, error) {
+// open wires the rooms on the data folder. loopback says that everybody who comes in sits at this machine.
+func (m *Main) open(ctx context.Context, log *slog.Logger, loopback bool) (*host.Host, error) {
 	if !slices.Contains([]string{"auto", "docker", "process", "off"}, m.Sandbox) {
 		return nil, usagef("--sandbox is auto, docker, process or off, not %q", m.Sandbox)
 	}
-	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true})
+	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: loopback})
 }
 
 // checkUser judges the --user of chat and serve.

@@ -21,27 +21,34 @@ import (
 
 func (m *Main) serveCommand() *cobra.Command {
 	var listen, user string
+	var flags discordFlags
 	c := &cobra.Command{
-		Use: "serve", Short: "Serve the local web page", Args: cobra.NoArgs,
+		Use: "serve", Short: "Serve the local web page, and Discord when there is a token", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkUser(user); err != nil {
 				return err
 			}
-			return m.serve(c.Context(), listen, user)
+			return m.serve(c.Context(), listen, user, &flags)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "loopback address of the page (BOBBIN_LISTEN)")
 	c.Flags().StringVar(&user, "user", "operator", "who you are on the page (BOBBIN_USER)")
+	flags.add(c.Flags())
 	return c
 }
 
-func (m *Main) serve(ctx context.Context, listen, user string) error {
-	log := slog.New(slog.NewTextHandler(m.Err, nil))
-	h, err := m.open(ctx, log)
+func (m *Main) serve(ctx context.Context, listen, user string, flags *discordFlags) error {
+	l, err := loopback(listen)
 	if err != nil {
 		return err
 	}
-	l, err := loopback(listen)
+	token, err := flags.secret()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(m.Err, nil))
+	// Members who come in from elsewhere must not reach what listens on this machine.
+	h, err := m.open(ctx, log, token == "")
 	if err != nil {
 		return err
 	}
@@ -52,9 +59,18 @@ func (m *Main) serve(ctx context.Context, listen, user string) error {
 	if err != nil {
 		return err
 	}
+	far, err := m.discordDoor(flags, token, h, log)
+	if err != nil {
+		return err
+	}
 	return h.Run(ctx, func(ctx context.Context) error {
 		_, _ = fmt.Fprintf(m.Out, "bobbin is ready. Open this link in a browser on this machine:\n\n  %s\n\nCtrl-C stops it.\n", door.Link(l.Addr().String()))
-		return serveHTTP(ctx, door, l)
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return serveHTTP(ctx, door, l) })
+		if far != nil {
+			g.Go(func() error { return far.Run(ctx) })
+		}
+		return g.Wait()
 	})
 }
 
