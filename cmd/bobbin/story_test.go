@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"bobbin/bot/discord/discordtest"
 )
 
 // step is one thing that a person does, and what every door must then show.
@@ -41,7 +43,7 @@ func story(t *testing.T, pids string) []step {
 			shows: []string{"1 added: demo", "runs fakemcp slow 1", "GITHUB_TOKEN", "vault", `\$\{input:GITHUB_TOKEN\}`}, hides: []string{secret},
 		},
 		{choose: "Confirm", shows: []string{"demo is ready", "9 tools"}, hides: []string{secret}},
-		{say: "/mcp list", shows: []string{"local", "demo ready 9 tools yours"}},
+		{say: "/mcp list", shows: []string{"local", "demo (· )?ready (· )?9 tools (· )?yours"}},
 		{say: "/mcp show demo", shows: []string{"fakemcp slow 1", "GITHUB_TOKEN"}, hides: []string{secret}},
 		{say: "/mcp secrets", shows: []string{"GITHUB_TOKEN", "demo"}, hides: []string{secret}},
 		{say: "/mcp tools demo", shows: []string{"demo.echo.*runs", "demo.add.*asks", "demo.execute_command.*(blocked|denied)"}},
@@ -92,15 +94,27 @@ type door interface {
 func TestOneStory(t *testing.T) {
 	doors := []struct {
 		name string
-		open func(t *testing.T, data string) door
+		open func(t *testing.T, data string) (at door, thread, who string)
 	}{
-		{"terminal", func(t *testing.T, data string) door { return &pipe{process: chat(t, data), folder: t.TempDir()} }},
-		{"page", func(t *testing.T, data string) door { return serve(t, data).open(t, "t1") }},
+		{"terminal", func(t *testing.T, data string) (door, string, string) {
+			return &pipe{process: chat(t, data), folder: t.TempDir()}, "t1", "operator"
+		}},
+		{"page", func(t *testing.T, data string) (door, string, string) {
+			return serve(t, data).open(t, "t1"), "t1", "operator"
+		}},
+		{"discord", func(t *testing.T, data string) (door, string, string) {
+			f := discordtest.New(t, discordtest.Options{})
+			g := f.Guild("Test")
+			ann := f.User("ann")
+			at := newSeat(t, f, ann, g.Channel("general").Thread(ann, "tools"))
+			serveDiscord(t, f, data)
+			return at, at.thread, "ann"
+		}},
 	}
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {
 			data := t.TempDir()
-			at := d.open(t, data)
+			at, thread, who := d.open(t, data)
 			for _, s := range story(t, filepath.Join(t.TempDir(), "pids")) {
 				var what, text string
 				switch {
@@ -115,12 +129,12 @@ func TestOneStory(t *testing.T) {
 				case s.upload != "":
 					what, text = "uploading "+s.upload, at.upload("mcp.json", s.upload)
 				case s.edit != "":
-					rename(t, filepath.Join(data, "users", "t1", "mcp.json"), s.edit)
+					rename(t, filepath.Join(data, "users", thread, "mcp.json"), s.edit)
 					what, text = "editing", at.notice(s.notice)
 				}
 				text = strings.Join(strings.Fields(text), " ")
 				for _, p := range s.shows {
-					if !matches(p, text) {
+					if p = strings.ReplaceAll(p, "@operator", "@"+who); !matches(p, text) {
 						t.Errorf("%s: no %q in\n%s", clip(what), p, clip(text))
 					}
 				}

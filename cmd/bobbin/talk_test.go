@@ -36,13 +36,19 @@ type process struct {
 // bobbin starts the binary with a data folder; it is killed at the end of the test if it still runs.
 func bobbin(t testing.TB, data string, args ...string) *process {
 	t.Helper()
+	return bobbinWith(t, nil, data, args...)
+}
+
+// bobbinWith is bobbin with more in its environment.
+func bobbinWith(t testing.TB, env []string, data string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command("bobbin", append([]string{"--data", data, "--sandbox", "process"}, args...)...), ended: make(chan struct{})}
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "BOBBIN_") {
+		if !strings.HasPrefix(e, "BOBBIN_") && !strings.HasPrefix(e, "DISCORD_") {
 			p.cmd.Env = append(p.cmd.Env, e)
 		}
 	}
-	p.cmd.Env = append(p.cmd.Env, "CANARY=must-not-reach-a-child", "GORACE=atexit_sleep_ms=0")
+	p.cmd.Env = append(append(p.cmd.Env, "CANARY=must-not-reach-a-child", "GORACE=atexit_sleep_ms=0"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
