@@ -25,6 +25,7 @@ var rooms = map[string][]string{
 	"examples/embed":            {"bot", "host"},
 	"examples/discord":          {"bot", "bot/discord", "host"},
 	"bot/discord":               {"bot", "bot/discord/internal/wire", "bot/discord/internal/draw", "bot/discord/internal/link"},
+	"bot/discord/discordtest":   nil,
 	"bot/discord/internal/draw": {"bot", "bot/discord/internal/wire"},
 	"bot/discord/internal/link": {"bot/discord/internal/wire"},
 	"bot/discord/internal/wire": nil,
@@ -56,6 +57,8 @@ var only = map[string]struct {
 	"os/exec":                       {[]string{"sandbox"}, "every program starts at one place, which also ends it"},
 	"github.com/spf13/cobra":        {[]string{"cmd/bobbin"}, "flags belong to the wiring"},
 	"github.com/gofrs/flock":        {[]string{"internal/durable", "audit"}, "locks between processes are made by the leaf"},
+	"github.com/getkin/kin-openapi": {[]string{"bot/discord/discordtest"}, "a description of somebody's API is for tests"},
+	"github.com/gorilla/websocket":  {[]string{"bot/discord/internal/link", "bot/discord/discordtest"}, "it is discordgo's, and stays beside it"},
 	"github.com/bwmarrin/discordgo": {[]string{"bot/discord", "bot/discord/internal/link", "examples/discord"}, "a door keeps its platform to itself"},
 }
 

@@ -69,7 +69,8 @@ type secrets interface {
 	Names(context.Context, schemas.MemberID, schemas.ThreadID) ([]schemas.SecretKey, error)
 }
 
-// forgetter drops all values of a server in a thread, of all members. Called after the server was removed.
+// forgetter drops all values of a server in a thread, of all members; of all servers if none is named. Called after the server,
+// or the thread, was removed.
 type forgetter interface {
 	Forget(ctx context.Context, thread schemas.ThreadID, server string) error
 }
@@ -92,12 +93,13 @@ type Options struct {
 	Prompts   prompts
 	Secrets   secrets
 	Forget    forgetter
+	Drop      dropper
 	Journal   journal
 	// Import reads a text of unknown kind. name is the shown name of the file, "" for pasted text; hint the server's name when
 	// the text is a single definition.
 	Import func(name string, data []byte, hint string) schemas.Import
-	// Place says where programs of members who come in through a door run; the door is "" on the card of a hand edit.
-	Place func(schemas.Door) schemas.Place
+	// Place says where programs of a thread's members run.
+	Place func(schemas.ThreadID) schemas.Place
 
 	CardTTL   time.Duration    // how long a card waits for its answer; 0 = 10 min
 	StartWait time.Duration    // how long servers that start are waited for; 0 = 35 s, more than they get to connect
@@ -120,7 +122,7 @@ func New(opt Options) *Bot {
 	missing := map[string]bool{
 		"Config": opt.Config == nil, "Past": opt.Past == nil, "Rules": opt.Rules == nil, "Tools": opt.Tools == nil,
 		"Live": opt.Live == nil, "Held": opt.Held == nil, "Resources": opt.Resources == nil, "Prompts": opt.Prompts == nil,
-		"Secrets": opt.Secrets == nil, "Forget": opt.Forget == nil, "Journal": opt.Journal == nil,
+		"Secrets": opt.Secrets == nil, "Forget": opt.Forget == nil, "Drop": opt.Drop == nil, "Journal": opt.Journal == nil,
 		"Import": opt.Import == nil, "Place": opt.Place == nil,
 	}
 	for name, is := range missing {

@@ -82,7 +82,7 @@ func (b *Bot) findings(c schemas.Caller, e schemas.Entry, s schemas.Status) []Fa
 	}
 	fs := []Fact{{Label: "definition", Value: def}}
 	if !e.Remote() {
-		p := b.opt.Place(c.Door)
+		p := b.opt.Place(c.Thread)
 		where := clean(p.Where)
 		if !p.Available {
 			where = clean(joinHint(noPlace(p), p.Hint))
@@ -160,7 +160,7 @@ func (b *Bot) checkup(ctx context.Context, t turn, cfg schemas.Config) (Reply, e
 		}
 		tab.Rows = append(tab.Rows, Row{State: s.State, Cells: []string{clean(s.Name), string(s.State), next(t.caller, e, s)}})
 	}
-	p := b.opt.Place(t.caller.Door)
+	p := b.opt.Place(t.caller.Thread)
 	if !p.Available {
 		r.Blocks = append(r.Blocks, Block{Text: clean(joinHint(noPlace(p), p.Hint))})
 	}

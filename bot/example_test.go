@@ -38,8 +38,8 @@ func Example() {
 	w := &world{vault: map[schemas.SecretKey]schemas.Secret{}, failWith: map[string]error{}}
 	program := &chatProgram{send: func(_ schemas.MemberID, text string) { fmt.Println(text) }}
 	// In a real program the dependencies are a mcpstore.Store, a registry.Registry, a vault.Vault and an audit.Log.
-	program.mcp = bot.New(bot.Options{Config: w, Past: w, Rules: w, Tools: w, Live: w, Held: w, Resources: w, Prompts: w, Secrets: w, Forget: w,
-		Journal: w, Import: fakeImport, Place: func(schemas.Door) schemas.Place { return schemas.Place{Available: true} }})
+	program.mcp = bot.New(bot.Options{Config: w, Past: w, Rules: w, Tools: w, Live: w, Held: w, Resources: w, Prompts: w, Secrets: w, Forget: w, Drop: w,
+		Journal: w, Import: fakeImport, Place: func(schemas.ThreadID) schemas.Place { return schemas.Place{Available: true} }})
 	program.onMessage(context.Background(), "T1", "alice", "/mcp list")
 	program.onButton(context.Background(), "T1", "alice", "an-old-card", "confirm")
 	// Output:

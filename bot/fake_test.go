@@ -349,3 +349,8 @@ func (w *world) Tail(_ context.Context, _ schemas.ThreadID, n int) ([]schemas.Re
 	slices.Reverse(rs)
 	return rs[:min(n, len(rs))], w.fail("Tail")
 }
+
+func (w *world) Drop(_ context.Context, id schemas.ThreadID) error {
+	w.dropped = append(w.dropped, id)
+	return nil
+}

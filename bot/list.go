@@ -172,7 +172,7 @@ func (b *Bot) show(ctx context.Context, t turn) (Reply, error) {
 	if e.Remote() {
 		facts = append(facts, Fact{Label: "sends to", Value: clean(safeURL(e.URL))})
 	} else {
-		facts = append(facts, Fact{Label: "runs", Value: shownLine(e.Command, e.Args)}, Fact{Label: "where", Value: clean(b.opt.Place(t.caller.Door).Where)})
+		facts = append(facts, Fact{Label: "runs", Value: shownLine(e.Command, e.Args)}, Fact{Label: "where", Value: clean(b.opt.Place(t.caller.Thread).Where)})
 	}
 	if note := b.rowNote(t.caller, s); note != "" {
 		facts = append(facts, Fact{Label: "now", Value: note})

@@ -80,7 +80,7 @@ func (b *Bot) placeable(c schemas.Caller, ch schemas.Change) error {
 	if !runs(ch.Kind) || ch.Remote {
 		return nil
 	}
-	if p := b.opt.Place(c.Door); !p.Available {
+	if p := b.opt.Place(c.Thread); !p.Available {
 		return &schemas.Error{Code: schemas.CodeMissing, Text: noPlace(p), Hint: p.Hint}
 	}
 	return nil
@@ -278,7 +278,7 @@ func (b *Bot) commonFacts(p schemas.Proposal) []Fact {
 	var fs []Fact
 	local := slices.ContainsFunc(p.Changes, func(c schemas.Change) bool { return runs(c.Kind) && !c.Remote })
 	if local {
-		place := b.opt.Place(p.By.Door)
+		place := b.opt.Place(p.Thread)
 		fs = append(fs, Fact{Label: "where", Value: clean(place.Where)}, Fact{Label: "reach", Value: clean(place.Reach)})
 	}
 	as := "calls run as you"

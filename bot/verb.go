@@ -141,7 +141,7 @@ func formats() []string { return []string{"claude", "vscode", "cursor", "remote"
 func absent(name, words string) func(*Bot, context.Context, turn) (Reply, error) {
 	return func(b *Bot, _ context.Context, t turn) (Reply, error) {
 		if name == "sandbox" {
-			p := b.opt.Place(t.caller.Door)
+			p := b.opt.Place(t.caller.Thread)
 			words = "containers are not part of this build yet"
 			if p.Available {
 				words += " · programs run here: " + clean(p.Where)

@@ -23,10 +23,11 @@ const (
 // world is every dependency of a Bot in memory, strict about what may be done before a yes. It counts what is started,
 // contacted or called.
 type world struct {
-	t   *testing.T
-	bot *bot.Bot
-	log bytes.Buffer
-	now time.Time
+	t       *testing.T
+	bot     *bot.Bot
+	log     bytes.Buffer
+	now     time.Time
+	dropped []schemas.ThreadID
 
 	mu       sync.Mutex
 	cfg      schemas.Config
@@ -61,8 +62,8 @@ func newWorld(t *testing.T, change ...func(*bot.Options)) *world {
 		toolsOf: map[string][]schemas.Tool{}, state: map[string]schemas.Status{}, heldOf: map[string][]schemas.HeldTool{}, failWith: map[string]error{},
 		place: schemas.Place{Available: true, Where: "this machine, as you. NOT isolated", Reach: "whatever this machine can reach"}}
 	w.cfg = schemas.Config{Thread: thread, Base: "0"}
-	opt := bot.Options{Config: w, Past: w, Rules: w, Tools: w, Live: w, Held: w, Resources: w, Prompts: w, Secrets: w, Forget: w, Journal: w,
-		Import: fakeImport, Place: func(schemas.Door) schemas.Place { return w.place }, Now: func() time.Time { return w.now },
+	opt := bot.Options{Config: w, Past: w, Rules: w, Tools: w, Live: w, Held: w, Resources: w, Prompts: w, Secrets: w, Forget: w, Drop: w, Journal: w,
+		Import: fakeImport, Place: func(schemas.ThreadID) schemas.Place { return w.place }, Now: func() time.Time { return w.now },
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Version: "test"}
 	for _, c := range change {
 		c(&opt)

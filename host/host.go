@@ -82,6 +82,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	if h.launcher, err = opt.launcher(ctx, folder["work"]); err != nil {
 		return nil, err
 	}
+	h.launcher = local{h.launcher, opt.place(h.launcher)}
 	late := &gate{}
 	h.Registry, err = registry.New(registry.Options{
 		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Tell: late,
@@ -93,8 +94,8 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	h.Bot = bot.New(bot.Options{
 		Config: h.Store, Past: h.Store, Rules: h.Store,
 		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
-		Secrets: secrets, Forget: secrets, Journal: h.journal,
-		Import: mcpstore.Import, Place: func(schemas.Door) schemas.Place { return h.launcher.Place() },
+		Secrets: secrets, Forget: secrets, Drop: h.Store, Journal: h.journal,
+		Import: mcpstore.Import, Place: opt.place(h.launcher),
 		Version: opt.Version, Log: opt.Log,
 	})
 	late.bot = h.Bot
@@ -114,9 +115,16 @@ func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string,
 
 // guarded gives the client for connectors. Every call brings its own deadline, so that a tool may work longer than a header
 // usually takes.
-func (opt Options) guarded() func(schemas.Server) *http.Client {
-	c := safehttp.New(safehttp.Options{AllowLoopback: opt.Loopback, HeaderTimeout: 10 * time.Minute})
-	return func(schemas.Server) *http.Client { return c }
+// Loopback is never for Discord's threads: their members sit elsewhere.
+func (opt Options) guarded() func(schemas.ThreadID, schemas.Server) *http.Client {
+	strict := safehttp.New(safehttp.Options{HeaderTimeout: 10 * time.Minute})
+	here := safehttp.New(safehttp.Options{AllowLoopback: opt.Loopback, HeaderTimeout: 10 * time.Minute})
+	return func(t schemas.ThreadID, _ schemas.Server) *http.Client {
+		if t.IsSnowflake() {
+			return strict
+		}
+		return here
+	}
 }
 
 // Run runs the rooms and the door, and waits for all of them; it returns when the door does or ctx ends, and is called once. No

@@ -82,7 +82,7 @@ func pair(b *testing.B, wire string, size int) (*house, *client.Client) {
 		server := httptest.NewServer(webServer(sc))
 		b.Cleanup(server.Close)
 		h = newHouse(b, nil, quietJournal, func(o *registry.Options) {
-			o.HTTP = func(schemas.Server) *http.Client { return server.Client() }
+			o.HTTP = func(schemas.ThreadID, schemas.Server) *http.Client { return server.Client() }
 		})
 		h.set(one, approved(schemas.Entry{Server: schemas.Server{Name: "s", Type: schemas.HTTP, URL: server.URL}, Kind: schemas.Connector, Owner: "ann", Enabled: true}))
 		t, err := transport.NewStreamableHTTP(server.URL, transport.WithHTTPBasicClient(server.Client()))

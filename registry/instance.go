@@ -233,7 +233,7 @@ func (i *instance) reach(ctx context.Context, opt *session.Options) error {
 		case i.t.r.opt.Credentials != nil:
 			opt.Client = i.t.r.opt.Credentials(i.t.id, i.member, i.def)
 		case i.t.r.opt.HTTP != nil:
-			opt.Client = i.t.r.opt.HTTP(i.def)
+			opt.Client = i.t.r.opt.HTTP(i.t.id, i.def)
 		default:
 			return &schemas.Error{Code: schemas.CodeMissing, Text: "this build has no connectors"}
 		}

@@ -56,7 +56,7 @@ type Options struct {
 	Tell     teller       // nil: nobody hears of held tools
 	Cache    *durable.Dir // data/cache
 	// HTTP gives the guarded client for a connector; nil: this build has no connectors.
-	HTTP func(schemas.Server) *http.Client
+	HTTP func(schemas.ThreadID, schemas.Server) *http.Client
 	// Credentials, if set, is used in place of HTTP and gives a client that signs in as member; a sign-in that is missing
 	// comes back from its transport as *schemas.Error with CodeNeeds and never waits for a person.
 	Credentials func(thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) *http.Client

@@ -1,6 +1,9 @@
 package schemas
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // ThreadID names a thread, the unit of configuration: a Discord snowflake, "web-…" or "terminal-…".
 // A ThreadID is safe as a folder name once Valid says so.
@@ -13,6 +16,12 @@ var idForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\z`)
 
 // Valid reports whether the id has the one allowed form, ^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$ with no trailing newline.
 func (t ThreadID) Valid() bool { return idForm.MatchString(string(t)) }
+
+// IsSnowflake reports whether the id is one of Discord's: the thread's members come over the internet, and nobody of them sits at
+// this machine.
+func (t ThreadID) IsSnowflake() bool {
+	return len(t) >= 15 && len(t) <= 20 && strings.Trim(string(t), "0123456789") == ""
+}
 
 // Valid reports whether the id has the form of a ThreadID.
 func (m MemberID) Valid() bool { return idForm.MatchString(string(m)) }

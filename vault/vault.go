@@ -133,7 +133,7 @@ func (v *Vault) Forget(ctx context.Context, thread schemas.ThreadID, server stri
 	if err != nil {
 		return unusable(err)
 	}
-	mine := func(e entry) bool { return e.Thread == thread && e.Server == server }
+	mine := func(e entry) bool { return e.Thread == thread && (server == "" || e.Server == server) }
 	var first error
 	for _, m := range members {
 		s, err := v.load(m)

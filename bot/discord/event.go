@@ -51,7 +51,7 @@ func (d *Door) Run(ctx context.Context) error {
 	d.grave.load(d.opt.State, d.opt.Log)
 	d.stock(ctx)
 	var loops sync.WaitGroup
-	notices, deaf := d.opt.Bot.Listen(snowflake)
+	notices, deaf := d.opt.Bot.Listen(schemas.ThreadID.IsSnowflake)
 	loops.Go(func() { d.pump(notices) })
 	loops.Go(func() { d.grave.keep(ctx) })
 	loops.Go(func() { d.bury(ctx) })
@@ -218,19 +218,6 @@ func read[T any](d *Door, e link.Event, then func(T)) {
 		return
 	}
 	then(v)
-}
-
-// snowflake reports whether a thread is one of Discord's.
-func snowflake(t schemas.ThreadID) bool {
-	if len(t) < 15 || len(t) > 20 {
-		return false
-	}
-	for _, c := range t {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
 }
 
 // pause waits; false when ctx ended first.

@@ -71,7 +71,7 @@ func (g *grave) load(dir *durable.Dir, log *slog.Logger) {
 		log.Error("which Discord threads were deleted cannot be read; starting anew", "file", graveFile, "err", err)
 	}
 	for id, p := range text.Threads { // what came in since Attach is newer
-		if _, ok := g.places[id]; !ok && snowflake(schemas.ThreadID(id)) {
+		if _, ok := g.places[id]; !ok && schemas.ThreadID(id).IsSnowflake() {
 			g.places[id] = p
 		}
 	}
@@ -102,7 +102,7 @@ func (g *grave) change(id string, p place) {
 
 // alive notes that somebody used a thread, and where it lies.
 func (g *grave) alive(id string, at place) {
-	if !snowflake(schemas.ThreadID(id)) {
+	if !schemas.ThreadID(id).IsSnowflake() {
 		return
 	}
 	g.mu.Lock()
@@ -292,13 +292,7 @@ func (d *Door) drop(ctx context.Context, id string) {
 	if p := d.grave.find(id); p.Gone.IsZero() {
 		return
 	}
-	dropper, ok := any(d.opt.Bot).(interface {
-		Drop(context.Context, schemas.ThreadID) error
-	})
-	if !ok {
-		return
-	}
-	if err := dropper.Drop(ctx, schemas.ThreadID(id)); err != nil {
+	if err := d.opt.Bot.Drop(ctx, schemas.ThreadID(id)); err != nil {
 		d.opt.Log.Error("the configuration of a deleted thread cannot be dropped; trying again", "thread", id, "err", err)
 		return
 	}
@@ -322,7 +316,7 @@ func (d *Door) stock(ctx context.Context) []string {
 	}
 	var ids []string
 	for _, id := range all {
-		if snowflake(id) {
+		if id.IsSnowflake() {
 			d.grave.stored(string(id))
 			ids = append(ids, string(id))
 		}

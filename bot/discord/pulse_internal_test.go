@@ -298,7 +298,7 @@ func TestWithoutMention(t *testing.T) {
 
 func TestSnowflake(t *testing.T) {
 	for id, want := range map[schemas.ThreadID]bool{threadA: true, "web-default": false, "terminal-1": false, "123": false, "10000000000000000x": false, schemas.ThreadID(strings.Repeat("1", 21)): false} {
-		if snowflake(id) != want {
+		if id.IsSnowflake() != want {
 			t.Errorf("%s: %v", id, !want)
 		}
 	}
