@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf16"
@@ -157,7 +158,7 @@ func fileRules(body map[string]any, files []File, v2 bool, refs map[string]bool)
 		named[x.Name] = true
 		found := false
 		for _, a := range list(body["attachments"]) {
-			found = found || number(a["id"]) == i && a["filename"] == x.Name
+			found = found || (a["id"] == strconv.Itoa(i)) && a["filename"] == x.Name
 			if d, _ := a["description"].(string); units(d) > 1024 || d == "" {
 				bad("alt text of %d characters", units(d))
 			}

@@ -244,7 +244,7 @@ func (m *sheet) attach(f schemas.File, p Pen) {
 		name = strconv.Itoa(i) + "-" + fileName(f.Name)
 	}
 	m.bytes += len(f.Data)
-	m.alts = append(m.alts, wire.Attached{ID: len(m.files), Filename: name, Description: short(fmt.Sprintf("%s, %s bytes", name, thousands(len(f.Data))), 1000)})
+	m.alts = append(m.alts, wire.Attached{ID: strconv.Itoa(len(m.files)), Filename: name, Description: short(fmt.Sprintf("%s, %s bytes", name, thousands(len(f.Data))), 1000)})
 	m.files = append(m.files, wire.OutFile{Name: name, MIME: f.MIME, Data: f.Data})
 	m.inside = append(m.inside, wire.Component{Type: wire.FileDisplay, File: &wire.Media{URL: "attachment://" + name}})
 }

@@ -142,7 +142,7 @@ type Reference struct {
 
 // Attached describes a file of the message; ID is its index in Files.
 type Attached struct {
-	ID          int    `json:"id"`
+	ID          string `json:"id"`
 	Filename    string `json:"filename"`
 	Description string `json:"description,omitempty"` // alt text, at most 1024
 }
