@@ -31,7 +31,7 @@ func compareCalls(b *testing.B, tool, args string) {
 	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
 	m.Data, m.Sandbox = b.TempDir(), "process"
 	ctx := b.Context()
-	h, err := m.open(ctx, slog.New(slog.DiscardHandler), true)
+	h, err := m.open(ctx, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

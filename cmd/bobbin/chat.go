@@ -42,7 +42,7 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 		return err
 	}
 	defer func() { _ = logFile.Close() }()
-	h, err := m.open(ctx, slog.New(slog.NewTextHandler(logFile, nil)), true)
+	h, err := m.open(ctx, slog.New(slog.NewTextHandler(logFile, nil)))
 	if err != nil {
 		return err
 	}

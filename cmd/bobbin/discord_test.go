@@ -190,4 +190,3 @@ var (
 func plain(text string) string {
 	return escaped.ReplaceAllString(markup.ReplaceAllString(text, ""), "$1")
 }
-

@@ -100,12 +100,12 @@ func (m *Main) command() *cobra.Command {
 	return root
 }
 
-// open wires the rooms on the data folder. loopback says that everybody who comes in sits at this machine.
-func (m *Main) open(ctx context.Context, log *slog.Logger, loopback bool) (*host.Host, error) {
+// open wires the rooms on the data folder.
+func (m *Main) open(ctx context.Context, log *slog.Logger) (*host.Host, error) {
 	if !slices.Contains([]string{"auto", "docker", "process", "off"}, m.Sandbox) {
 		return nil, usagef("--sandbox is auto, docker, process or off, not %q", m.Sandbox)
 	}
-	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: loopback})
+	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true})
 }
 
 // checkUser judges the --user of chat and serve.

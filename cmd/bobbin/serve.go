@@ -47,8 +47,7 @@ func (m *Main) serve(ctx context.Context, listen, user string, flags *discordFla
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(m.Err, nil))
-	// Members who come in from elsewhere must not reach what listens on this machine.
-	h, err := m.open(ctx, log, token == "")
+	h, err := m.open(ctx, log)
 	if err != nil {
 		return err
 	}
