@@ -117,7 +117,7 @@ func (b *Bot) press(ctx context.Context, t turn, a Action) (Reply, error) {
 	if err := c.may(t.caller); err != nil {
 		return Reply{}, err
 	}
-	if c.keys != nil && !slices.Contains(c.keys, a.Choice) {
+	if c.keys != nil && !(c.form != nil && a.Choice == "") && !slices.Contains(c.keys, a.Choice) {
 		return Reply{}, invalid("that is no choice of this card", "answer with a number or a label")
 	}
 	total := 0

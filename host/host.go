@@ -85,7 +85,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	h.launcher = local{h.launcher, opt.place(h.launcher)}
 	late := &gate{}
 	h.Registry, err = registry.New(registry.Options{
-		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Tell: late,
+		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
 		Cache: folder["cache"], HTTP: opt.guarded(), Version: opt.Version, Log: opt.Log,
 	})
 	if err != nil {
@@ -107,6 +107,10 @@ type gate struct{ bot *bot.Bot }
 
 func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
 	return g.bot.Ask(ctx, a)
+}
+
+func (g *gate) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, error) {
+	return g.bot.Elicit(ctx, q)
 }
 
 func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool) {

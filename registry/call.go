@@ -261,7 +261,7 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 	}
 	c.tool.server.meter.calls.Add(1)
 	began := time.Now()
-	deadline, cancel := context.WithTimeoutCause(ctx, timeout, errSilent)
+	deadline, cancel := c.inst.asking.call(ctx, c.Caller, timeout)
 	raw, err := ask(deadline, c.inst.sess)
 	err = silence(deadline, err)
 	cancel()

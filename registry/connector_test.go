@@ -32,7 +32,9 @@ func TestConnector_CallAndSecretHeader(t *testing.T) {
 		mcp.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	h := newHouse(t, nil, func(o *registry.Options) { o.HTTP = func(schemas.ThreadID, schemas.Server) *http.Client { return server.Client() } })
+	h := newHouse(t, nil, func(o *registry.Options) {
+		o.HTTP = func(schemas.ThreadID, schemas.Server) *http.Client { return server.Client() }
+	})
 	e := connector("web", server.URL+"/mcp", func(e *schemas.Entry) { e.Headers = map[string]string{"X-Api-Key": "${input:KEY}"} })
 	h.set(one, e)
 	h.vault.values[schemas.SecretKey{Member: "ann", Thread: one, Server: "web", Name: "KEY", Origin: e.Origin()}] = "k-123456"
@@ -148,7 +150,9 @@ func TestConnector_EachMemberSignsIn(t *testing.T) {
 func TestConnector_WithoutOwnSignInNobodyBorrowsTheOwners(t *testing.T) {
 	server := httptest.NewServer(webServer(script{Tools: tools(echoTool())}))
 	defer server.Close()
-	h := newHouse(t, nil, func(o *registry.Options) { o.HTTP = func(schemas.ThreadID, schemas.Server) *http.Client { return server.Client() } })
+	h := newHouse(t, nil, func(o *registry.Options) {
+		o.HTTP = func(schemas.ThreadID, schemas.Server) *http.Client { return server.Client() }
+	})
 	h.set(one, connector("web", server.URL, func(e *schemas.Entry) { e.Auth = &schemas.Auth{Type: "oauth", Identity: "requester"} }))
 	h.apply(one)
 	bob := by(one, "web.echo", `{}`)
@@ -160,7 +164,10 @@ func TestConnector_WithoutOwnSignInNobodyBorrowsTheOwners(t *testing.T) {
 
 func TestConnector_InputMustNotChangeTheHost(t *testing.T) {
 	h := newHouse(t, nil, func(o *registry.Options) {
-		o.HTTP = func(schemas.ThreadID, schemas.Server) *http.Client { t.Error("somebody was contacted"); return http.DefaultClient }
+		o.HTTP = func(schemas.ThreadID, schemas.Server) *http.Client {
+			t.Error("somebody was contacted")
+			return http.DefaultClient
+		}
 	})
 	e := connector("web", "https://${input:HOST}/mcp")
 	h.set(one, e)

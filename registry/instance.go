@@ -55,7 +55,8 @@ type instance struct {
 	life     context.Context
 	cancel   context.CancelFunc
 	draining chan struct{} // closed by the owner
-	drained  atomic.Bool   // draining is closed
+	asking   asking
+	drained  atomic.Bool // draining is closed
 	relist   chan struct{}
 	gone     chan struct{}
 
@@ -189,6 +190,9 @@ func (i *instance) open() (*toolset, error) {
 		Name: "bobbin", Version: i.t.r.opt.Version, Era: i.era, OnNotify: i.notified,
 		OnNoise:        func(first string) { i.noise.Store(&first); i.heard() },
 		ConnectTimeout: 2 * limit, // the context below ends first and has a cause of its own
+	}
+	if i.t.r.opt.Ask != nil {
+		opt.OnElicit = i.elicit
 	}
 	starting, started := context.WithTimeout(i.life, limit)
 	err := i.begin(starting)

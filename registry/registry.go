@@ -40,6 +40,11 @@ type gate interface {
 	Ask(context.Context, schemas.Ask) (schemas.Answer, error)
 }
 
+// asker puts a server's question to the member whose call it is, and blocks until that member answered or ctx ends. An error is no answer.
+type asker interface {
+	Elicit(context.Context, schemas.Elicit) (schemas.Elicited, error)
+}
+
 // teller hears that tools of a server wait for approval: once for each set of definitions, at most once a minute for a server, and
 // again after a restart of bobbin. It is called beside the thread's owner; ctx ends after 5 s.
 type teller interface {
@@ -53,6 +58,7 @@ type Options struct {
 	Secrets  secrets
 	Journal  journal
 	Gate     gate         // nil: a call that asks is refused with CodeAsk
+	Ask      asker        // nil: servers are told that nobody can be asked for input
 	Tell     teller       // nil: nobody hears of held tools
 	Cache    *durable.Dir // data/cache
 	// HTTP gives the guarded client for a connector; nil: this build has no connectors.

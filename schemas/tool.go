@@ -151,3 +151,19 @@ type HeldTool struct {
 	Why  string // "changed" or "new"
 	Diff string // unified diff lines from the approved definition to the present one, cleaned; without file header
 }
+
+// Elicit is a server's question, in the middle of a call, to the member whose call it is (MCP specification, Elicitation, form mode).
+type Elicit struct {
+	Caller  Caller
+	Server  string
+	Message string          // the server's own words, cleaned, at most 2,000 characters
+	Schema  json.RawMessage // of the answer: an object of plain values
+	// Check gives all mistakes of an answer.
+	Check func(json.RawMessage) Problems
+}
+
+// Elicited is the member's answer. Action is "accept" with Content, "decline" or "cancel", as MCP names them.
+type Elicited struct {
+	Action  string          `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"`
+}

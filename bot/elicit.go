@@ -1,0 +1,110 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// Elicit puts a server's question to the member whose call it is, in a form that only that member sees, and waits for the answer, the
+// end of ctx, or the card's time. Without a door that reaches the member it answers CodeAsk at once. Values are written down nowhere.
+func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
+	defer cancel()
+	answers := make(chan schemas.Elicited, 1)
+	fields := formFields(q.Schema)
+	var names []string
+	for i, f := range fields {
+		names = append(names, f.Name)
+		if wantsSecret(f.Name + " " + f.Label) {
+			fields[i].Hint = strings.TrimPrefix(f.Hint+" · looks like a secret: "+q.Server+" would get it", " · ")
+		}
+	}
+	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: short("asks for "+clean(strings.Join(names, ", ")), 300)}); err != nil {
+		return schemas.Elicited{}, err
+	}
+	a := &openAsk{notice: Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: b.question(q, fields, answers)}}
+	if !b.askAloud(a) {
+		b.cards.drop(a.notice.Reply.ID)
+		return schemas.Elicited{}, &schemas.Error{Code: schemas.CodeAsk, Text: q.Server + " asks for input, and nobody could be asked", Hint: "call it in a chat door"}
+	}
+	b.publish(Notice{Thread: q.Caller.Thread, Reply: Reply{Blocks: []Block{{
+		Text: "waiting for " + at(q.Caller.Member, q.Caller.Name) + " to answer " + clean(q.Server)}}}}, q.Caller.Member)
+	defer b.askDone(a)
+	select {
+	case answer := <-answers:
+		return answer, nil
+	case <-ctx.Done():
+	}
+	b.cards.drop(a.notice.Reply.ID)
+	select {
+	case answer := <-answers: // given in the same moment
+		return answer, nil
+	default:
+	}
+	b.publish(Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: Reply{Private: true, Replace: a.notice.Reply.ID,
+		Blocks: []Block{{Text: clean(q.Server) + " waits for its answer no longer"}}}}, "")
+	return schemas.Elicited{Action: "cancel"}, nil
+}
+
+// question is the card of an elicitation. A refused answer asks again, with all mistakes.
+func (b *Bot) question(q schemas.Elicit, fields []argument, answers chan<- schemas.Elicited) Reply {
+	r := Reply{Private: true, Choices: []Choice{{Key: "decline", Label: "Decline"}}, Blocks: []Block{
+		{Text: clean(q.Server) + " asks you, in the middle of your call"},
+		{Code: cleanLines(q.Message)},
+		{Warning: "What you answer goes to `" + clean(q.Server) + "`. Never give it a password or a key this way."},
+	}}
+	if len(fields) > 0 {
+		r.Form = &Form{Title: "answer " + clean(q.Server), Submit: "Answer"}
+		for _, f := range fields {
+			r.Form.Fields = append(r.Form.Fields, f.Field)
+		}
+	} else {
+		r.Choices = append([]Choice{{Key: "accept", Label: "Accept"}}, r.Choices...)
+	}
+	c := &card{by: q.Caller, role: schemas.Guest, may: requesterOnly(q.Caller)}
+	c.act = func(ctx context.Context, t turn, act Action) (Reply, error) {
+		if act.Choice == "decline" {
+			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "decline"})
+		}
+		content, problems := arguments(fields, act.Values)
+		if len(problems) == 0 {
+			problems = q.Check(content)
+		}
+		if len(problems) > 0 {
+			again := mistakes("the answer", problems, "")
+			again.Blocks[0].Text = strings.Replace(again.Blocks[0].Text, "nothing was changed", "nothing was sent", 1)
+			again.Private, again.Form, again.Choices = true, r.Form, r.Choices
+			return b.deal(c, again), nil
+		}
+		return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "accept", Content: content})
+	}
+	return b.deal(c, r)
+}
+
+// elicited writes down that there is an answer, never what it is, and lets the call go on.
+func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers chan<- schemas.Elicited, answer schemas.Elicited) (Reply, error) {
+	words := map[string]string{"accept": "answered", "decline": "declined"}[answer.Action]
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: words}); err != nil {
+		answers <- schemas.Elicited{Action: "cancel"}
+		return Reply{}, err
+	}
+	if answer.Action == "accept" && answer.Content == nil {
+		answer.Content = json.RawMessage("{}")
+	}
+	answers <- answer
+	return Reply{Private: true, Blocks: []Block{{Text: words + " · the call goes on"}}}, nil
+}
+
+// wantsSecret reports whether a field's name asks for what nobody should give away.
+func wantsSecret(name string) bool {
+	name = strings.ToLower(name)
+	for _, w := range []string{"password", "passwd", "passphrase", "secret", "token", "api key", "api_key", "apikey", "private key", "private_key", "credit", "cvv", "pin code"} {
+		if strings.Contains(name, w) {
+			return true
+		}
+	}
+	return false
+}
