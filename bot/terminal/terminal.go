@@ -54,8 +54,10 @@ type Door struct {
 	in   lines
 	draw *drawing
 
-	mu      sync.Mutex // guards pending and out
-	pending *bot.Reply // the newest reply that waits for a choice
+	mu      sync.Mutex     // guards pending, busy and out
+	pending *bot.Reply     // the newest reply that waits for a choice
+	busy    bool           // a request is under way
+	asks    chan bot.Reply // questions that come in the middle of one
 }
 
 // New returns a Door; it panics on a missing dependency.
@@ -63,7 +65,7 @@ func New(opt Options) *Door {
 	if opt.Bot == nil || opt.Notices == nil || opt.In == nil || opt.Out == nil {
 		panic("terminal: Bot, Notices, In and Out are required")
 	}
-	return &Door{opt: opt, draw: &drawing{color: opt.Color, width: opt.Width}}
+	return &Door{opt: opt, asks: make(chan bot.Reply, 8), draw: &drawing{color: opt.Color, width: opt.Width}}
 }
 
 // Run talks until the input ends, /quit, or ctx ends; it is called once. It returns nil at the end of the input and of ctx.
@@ -76,7 +78,7 @@ func (d *Door) Run(ctx context.Context) error {
 	wg.Go(func() {
 		for n := range notices {
 			if len(n.Reply.Blocks) > 0 || n.Reply.Form != nil {
-				d.show(n.Reply)
+				d.hear(n)
 			}
 		}
 	})
@@ -173,8 +175,102 @@ func (d *Door) turn(ctx context.Context, line string) {
 	}
 }
 
-// handle lets the bot answer; Stop ends it early.
+// hear draws a notice. One that asks this person while a request is under way waits for an answer in the middle of it.
+func (d *Door) hear(n bot.Notice) {
+	d.mu.Lock()
+	asks := d.busy && n.To != "" && (n.Reply.Form != nil || len(n.Reply.Choices) > 0)
+	d.mu.Unlock()
+	if asks {
+		select {
+		case d.asks <- n.Reply:
+			return
+		default:
+		}
+	}
+	d.show(n.Reply)
+}
+
+// handle lets the bot answer, and this person what it asks meanwhile; Stop ends it early.
 func (d *Door) handle(ctx context.Context, req bot.Request) bot.Reply {
+	d.begin(true)
+	defer d.end()
+	replies := make(chan bot.Reply, 1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { replies <- d.let(ctx, req) })
+	for {
+		select {
+		case r := <-replies:
+			return r
+		case q := <-d.asks:
+			d.question(ctx, q)
+		}
+	}
+}
+
+func (d *Door) begin(busy bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy = busy
+}
+
+// end shows what was asked too late to be answered in the middle of the request.
+func (d *Door) end() {
+	d.begin(false)
+	for {
+		select {
+		case q := <-d.asks:
+			d.show(q)
+		default:
+			return
+		}
+	}
+}
+
+// question asks in the middle of a request, until it is answered; /cancel takes the last of its choices, such as Decline.
+func (d *Door) question(ctx context.Context, q bot.Reply) {
+	for {
+		way := bot.Action{ID: q.ID}
+		choices := q.Choices
+		if q.Form != nil {
+			q.Choices = nil
+		}
+		d.show(q)
+		switch {
+		case q.Form != nil:
+			if len(choices) > 0 {
+				d.print(fmt.Sprintf("  /cancel: %s\n", clean(choices[len(choices)-1].Label)))
+			}
+			values, err := d.fill(*q.Form)
+			if way.Values = values; err != nil {
+				if len(choices) == 0 {
+					return
+				}
+				way.Values, way.Choice = nil, choices[len(choices)-1].Key
+			}
+		default:
+			line, _, err := d.in.ReadLine("> ", false)
+			if err != nil {
+				return
+			}
+			a := d.answer(strings.TrimSpace(line))
+			if a == nil {
+				continue
+			}
+			way = *a
+		}
+		r := d.let(ctx, bot.Request{Caller: d.opt.Caller, Action: &way})
+		if !r.Bad || r.Form == nil {
+			d.show(r)
+			return
+		}
+		r.Form.Fields = filled(r.Form.Fields, way.Values)
+		q = r
+	}
+}
+
+// let has the bot answer one request.
+func (d *Door) let(ctx context.Context, req bot.Request) bot.Reply {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
