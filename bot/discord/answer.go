@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bobbin/bot"
@@ -30,6 +31,8 @@ type turn struct {
 	i      wire.Interaction
 	caller schemas.Caller
 	began  time.Time
+
+	thinking atomic.Bool // the answer was put off and nothing has taken its place yet
 
 	first   int       // type of the first answer; 0 = none yet
 	private bool      // the first answer is, or will be, for this member alone
@@ -66,7 +69,7 @@ func (t *turn) ack(ctx context.Context, c wire.Callback) bool {
 		return false
 	}
 	if t.i.Type == wire.Commanded || t.i.Type == wire.Pressed || t.i.Type == wire.Submitted {
-		t.d.seats.sit(t.i, t.caller.Member, t.began)
+		t.d.seats.sit(t.i, t.caller.Member, t.began, &t.thinking)
 	}
 	return true
 }
@@ -85,6 +88,7 @@ func (t *turn) later(ctx context.Context, private bool) {
 	if t.private {
 		flags = wire.Ephemeral
 	}
+	t.thinking.Store(true)
 	t.ack(ctx, wire.Callback{Type: wire.CallbackDefer, Flags: flags})
 }
 
@@ -170,6 +174,7 @@ func (t *turn) progress(ctx context.Context, line string) {
 	default:
 		return
 	}
+	t.thinking.Store(false)
 	if _, err := t.d.rest.EditOriginal(ctx, t.i, out); err != nil {
 		t.d.opt.Log.Debug("discord: progress is not shown", "channel", t.i.ChannelID, "err", err)
 	}
@@ -301,7 +306,7 @@ func (t *turn) edit(ctx context.Context, out wire.Outgoing) error {
 
 func (t *turn) acked(err error) error {
 	if err == nil {
-		t.d.seats.sit(t.i, t.caller.Member, t.began)
+		t.d.seats.sit(t.i, t.caller.Member, t.began, &t.thinking)
 	}
 	return err
 }
@@ -331,6 +336,7 @@ func (t *turn) apart(ctx context.Context, r bot.Reply, all []wire.Outgoing, priv
 			return err
 		}
 	case t.first == wire.CallbackDefer && t.private == private:
+		t.thinking.Store(false)
 		first.Flags &^= wire.Ephemeral
 		if _, err := t.d.rest.EditOriginal(ctx, t.i, first); err != nil {
 			return err

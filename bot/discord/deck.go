@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bobbin/bot"
@@ -147,14 +148,15 @@ type seats struct {
 }
 
 type seat struct {
-	i  wire.Interaction
-	at time.Time
+	i        wire.Interaction
+	at       time.Time
+	thinking *atomic.Bool // the answer was put off: the next message would become it, for all who see that
 }
 
 // tokenLife is how long an interaction can be followed up, with a minute to spare (Discord, Interaction Tokens).
 const tokenLife = 14 * time.Minute
 
-func (s *seats) sit(i wire.Interaction, member schemas.MemberID, now time.Time) {
+func (s *seats) sit(i wire.Interaction, member schemas.MemberID, now time.Time, thinking *atomic.Bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -168,13 +170,13 @@ func (s *seats) sit(i wire.Interaction, member schemas.MemberID, now time.Time) 
 		}
 	}
 	if len(s.all) < maxCards {
-		s.all[i.ChannelID+" "+string(member)] = seat{wire.Interaction{ID: i.ID, ApplicationID: i.ApplicationID, Token: i.Token, ChannelID: i.ChannelID}, now}
+		s.all[i.ChannelID+" "+string(member)] = seat{wire.Interaction{ID: i.ID, ApplicationID: i.ApplicationID, Token: i.Token, ChannelID: i.ChannelID}, now, thinking}
 	}
 }
 
-func (s *seats) of(channel string, member schemas.MemberID) (wire.Interaction, bool) {
+func (s *seats) of(channel string, member schemas.MemberID) (seat, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x, ok := s.all[channel+" "+string(member)]
-	return x.i, ok && time.Since(x.at) < tokenLife
+	return x, ok && time.Since(x.at) < tokenLife
 }

@@ -14,10 +14,16 @@ import (
 // interaction here, as long as it can be followed up; else a line for all has a button that only that member can use.
 func (d *Door) post(ctx context.Context, channel string, r bot.Reply, to schemas.MemberID, name string) error {
 	if to != "" && (r.Private || r.Form != nil) {
-		if i, ok := d.seats.of(channel, to); ok {
-			all := draw.Reply(r, d.pen(r, true))
+		if at, ok := d.seats.of(channel, to); ok {
+			i, all := at.i, draw.Reply(r, d.pen(r, true))
 			var err error
+			if at.thinking.Swap(false) {
+				_, err = d.rest.EditOriginal(ctx, i, draw.Line("waiting for an answer; the question is below, for you alone", draw.Pen{}))
+			}
 			for n, m := range all {
+				if err != nil {
+					break
+				}
 				var s wire.Sent
 				if s, err = d.rest.Followup(ctx, i, m); err != nil {
 					break
