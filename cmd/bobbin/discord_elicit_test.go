@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"bobbin/bot/discord/discordtest"
+)
+
+// TestDiscord_Elicit answers a server that asks in the middle of a call. Only the one who called sees the question.
+func TestDiscord_Elicit(t *testing.T) {
+	long(t)
+	linuxOnly(t)
+	w := newTown(t, discordtest.Options{})
+	serveDiscord(t, w.f, t.TempDir())
+	w.ann.say(`/mcp add-json asker {"command":"fakemcp","args":["asks"]}`)
+	shows(t, "confirm", w.ann.choose("Confirm"), "asker is ready")
+
+	call := w.ann.run("/mcp call asker.ask_name")
+	q := w.ann.Wait("asks you, in the middle of your call", 10*time.Second)
+	if !q.Ephemeral {
+		t.Errorf("everybody sees the question:\n%s", q.Text)
+	}
+	for _, m := range w.bob.Messages() {
+		if strings.Contains(m.Text, "Who shall sign") {
+			t.Errorf("bob sees it:\n%s", m.Text)
+		}
+	}
+	form := w.ann.Press("Answer").Wait()
+	again := w.ann.Submit(form.Modal, "A", "small").Done()
+	shows(t, "a name that is too short", again, "mistake", "nothing was sent")
+	form = w.ann.Press("Answer").Wait()
+	if form.Modal == nil || form.Modal.Fields[0].Value != "A" {
+		t.Fatalf("what was typed is gone: %+v", form.Modal)
+	}
+	shows(t, "the answer", w.ann.Submit(form.Modal, "Ann", "large").Done(), "answered")
+	shows(t, "the result", call.Done(), `heard.*"action":"accept".*"name":"Ann"`)
+
+	call = w.ann.run("/mcp call asker.ask_name")
+	w.ann.Wait("asks you, in the middle of your call", 10*time.Second)
+	shows(t, "declining", w.ann.Press("Decline").Done(), "declined")
+	shows(t, "the result", call.Done(), `heard.*"action":"decline"`)
+}
