@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,8 @@ type turn struct {
 
 	first   int       // type of the first answer; 0 = none yet
 	private bool      // the first answer is, or will be, for this member alone
-	on      bot.Reply // whose component was used
+	id      string    // of the reply that is answered
+	on      bot.Reply // what stands on the message whose component was used
 	sharp   bool      // a component of a message was used, which can be edited
 	how     string    // what to say of a card that this settles
 	typed   *draft    // what was sent with a form
@@ -227,7 +229,7 @@ func (t *turn) answer(ctx context.Context, r bot.Reply) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restWait)
 	defer cancel()
 	if t.first == 0 && formOnly(r) && t.i.Type != wire.Submitted {
-		t.form(ctx, &draft{reply: r, member: t.caller.Member, values: map[string]string{}}, 0)
+		t.form(ctx, &draft{reply: r, on: t.on, member: t.caller.Member, values: map[string]string{}}, 0)
 		return
 	}
 	private := t.hidden(r)
@@ -235,15 +237,14 @@ func (t *turn) answer(ctx context.Context, r bot.Reply) {
 	var err error
 	switch {
 	case t.message() && t.alone() && !private: // what was private is done with, the outcome is for all
-		if err = t.edit(ctx, draw.Line("done, see below", draw.Pen{V2: true})); err == nil {
-			err = t.follow(ctx, r, draw.Reply(r, pen), private)
-		}
+		err = t.outcome(ctx, r, pen)
 	case t.message() && t.alone() && (r.Replace != "" || r.ID == "" || r.Private):
 		pen.V2 = true
 		err = t.inPlace(ctx, r, draw.Reply(r, pen), private)
-	case t.message() && !t.alone() && !private && r.Replace != "" && r.Replace == t.on.ID:
-		t.d.deck.settled(r.Replace)
+	case t.message() && !t.alone() && !private && r.Replace != "" && r.Replace == t.id:
+		others := t.others(r.Replace)
 		err = t.inPlace(ctx, r, draw.Settled(t.on, t.how, r, pen), private)
+		t.tidy(ctx, others)
 	default:
 		if r.Replace != "" {
 			defer t.d.settle(ctx, r.Replace, t.how)
@@ -255,6 +256,42 @@ func (t *turn) answer(ctx context.Context, r bot.Reply) {
 	}
 }
 
+// outcome shows all what a private press came to: on the card that all see, if there is one.
+func (t *turn) outcome(ctx context.Context, r bot.Reply, pen draw.Pen) error {
+	all := t.others(r.Replace)
+	at := slices.IndexFunc(all, func(c card) bool { return !c.hidden })
+	if err := t.edit(ctx, draw.Line("done", draw.Pen{V2: true})); err != nil {
+		return err
+	}
+	if at < 0 || r.Replace == "" {
+		return t.follow(ctx, r, draw.Reply(r, pen), false)
+	}
+	open := all[at]
+	out := draw.Settled(open.reply, t.how, r, pen)
+	if !t.d.rewrite(ctx, open, out[0]) {
+		return t.follow(ctx, r, draw.Reply(r, pen), false)
+	}
+	open.reply = r
+	t.d.deck.posted(open)
+	t.tidy(ctx, slices.Delete(all, at, at+1))
+	return t.follow(ctx, bot.Reply{}, out[1:], false)
+}
+
+// others are the places of a card beside the message whose component was used. Of a message that came as the first answer Discord
+// does not tell the id; there is one that all see.
+func (t *turn) others(id string) []card {
+	return slices.DeleteFunc(t.d.deck.settled(id), func(c card) bool {
+		return c.message == t.i.Message.ID || c.hidden == t.alone() && c.message == ""
+	})
+}
+
+// tidy takes the buttons off other copies of a card.
+func (t *turn) tidy(ctx context.Context, others []card) {
+	for _, c := range others {
+		t.d.rewrite(ctx, c, draw.Settled(c.reply, t.how, bot.Reply{}, draw.Pen{})[0])
+	}
+}
+
 // pen draws a reply to this turn. A form that was refused keeps what was typed, but for secrets.
 func (t *turn) pen(r bot.Reply, private bool) draw.Pen {
 	pen := t.d.pen(r, private)
@@ -262,7 +299,7 @@ func (t *turn) pen(r bot.Reply, private bool) draw.Pen {
 	if t.typed == nil || !r.Bad || r.Form == nil {
 		return pen
 	}
-	again := &draft{reply: r, member: t.caller.Member, values: map[string]string{}}
+	again := &draft{reply: r, on: t.on, member: t.caller.Member, values: map[string]string{}}
 	t.typed.mu.Lock()
 	for _, f := range r.Form.Fields {
 		if v, ok := t.typed.values[f.Name]; ok && f.Kind != "secret" {
@@ -318,7 +355,7 @@ func (t *turn) inPlace(ctx context.Context, r bot.Reply, all []wire.Outgoing, pr
 	}
 	c := card{reply: r, channel: t.i.ChannelID, message: t.i.Message.ID, at: t.began}
 	if t.alone() {
-		c.via = &t.i
+		c.via, c.hidden = &t.i, true
 	}
 	t.d.deck.posted(c)
 	return t.follow(ctx, bot.Reply{}, all[1:], private)
@@ -350,7 +387,7 @@ func (t *turn) apart(ctx context.Context, r bot.Reply, all []wire.Outgoing, priv
 		return t.follow(ctx, r, all, private)
 	}
 	if len(all) == 1 {
-		t.d.deck.posted(card{reply: r, channel: t.i.ChannelID, via: &t.i, at: t.began})
+		t.d.deck.posted(card{reply: r, channel: t.i.ChannelID, via: &t.i, at: t.began, hidden: private})
 	}
 	return t.follow(ctx, r, all[1:], private)
 }
@@ -365,7 +402,7 @@ func (t *turn) follow(ctx context.Context, r bot.Reply, all []wire.Outgoing, pri
 		if n == len(all)-1 {
 			c := card{reply: r, channel: t.i.ChannelID, message: s.ID, at: t.began}
 			if private {
-				c.via = &t.i
+				c.via, c.hidden = &t.i, true
 			}
 			t.d.deck.posted(c)
 		}

@@ -51,6 +51,7 @@ type slot struct {
 type draft struct {
 	mu     sync.Mutex
 	reply  bot.Reply // that asked for it
+	on     bot.Reply // the card that led to it
 	member schemas.MemberID
 	values map[string]string
 }
@@ -61,6 +62,7 @@ type card struct {
 	channel, message string
 	via              *wire.Interaction // of an ephemeral message, which has no other way in
 	at               time.Time
+	hidden           bool // seen by one member alone
 }
 
 // deck keeps what custom ids stand for, and where cards lie. The oldest give way.
@@ -68,7 +70,7 @@ type deck struct {
 	mu    sync.Mutex
 	slots map[string]slot
 	ids   []string
-	cards map[string]card
+	cards map[string][]card // by the reply's id: a private copy of a card has the same
 	order []string
 }
 
@@ -106,12 +108,12 @@ func (d *deck) posted(c card) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.cards == nil {
-		d.cards = map[string]card{}
+		d.cards = map[string][]card{}
 	}
 	if _, ok := d.cards[c.reply.ID]; !ok {
 		d.order = append(d.order, c.reply.ID)
 	}
-	d.cards[c.reply.ID] = c
+	d.cards[c.reply.ID] = append(d.cards[c.reply.ID], c)
 	if len(d.order) > maxCards {
 		delete(d.cards, d.order[0])
 		d.order = d.order[1:]
@@ -119,12 +121,12 @@ func (d *deck) posted(c card) {
 }
 
 // settled forgets a card and says where it was.
-func (d *deck) settled(id string) (card, bool) {
+func (d *deck) settled(id string) []card {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, ok := d.cards[id]
+	all := d.cards[id]
 	delete(d.cards, id)
-	return c, ok
+	return all
 }
 
 // pen draws a reply with fresh custom ids.

@@ -134,7 +134,7 @@ func (t *turn) press(ctx context.Context) {
 		t.answer(ctx, bot.Reply{Bad: true, Private: true, Code: schemas.CodeDenied, Blocks: []bot.Block{{Text: "that is for " + s.name + " alone; nothing was done"}}})
 		return
 	}
-	t.on, t.sharp = s.reply, true
+	t.id, t.on, t.sharp = s.reply.ID, s.reply, true
 	switch s.does {
 	case choose:
 		t.how = t.caller.Name + " chose " + s.choice.Label
@@ -153,7 +153,7 @@ func (t *turn) press(ctx context.Context) {
 		t.how = t.caller.Name + " chose " + s.reply.Choices[n].Label
 		t.ask(ctx, bot.Request{Caller: t.caller, Action: &bot.Action{ID: s.reply.ID, Choice: s.reply.Choices[n].Key}})
 	case open:
-		t.form(ctx, &draft{reply: s.reply, member: t.caller.Member, values: map[string]string{}}, 0)
+		t.form(ctx, &draft{reply: s.reply, on: s.reply, member: t.caller.Member, values: map[string]string{}}, 0)
 	case next:
 		t.form(ctx, s.draft, s.page)
 	case show:
@@ -201,8 +201,8 @@ func (t *turn) submit(ctx context.Context) {
 		t.answer(ctx, over())
 		return
 	}
-	t.on, t.sharp = s.reply, t.i.Message != nil
 	f := s.draft
+	t.id, t.on, t.sharp = s.reply.ID, f.on, t.i.Message != nil
 	f.mu.Lock()
 	for k, v := range draw.Values(*f.reply.Form, s.page, t.i.Data.Fields()) {
 		f.values[k] = v

@@ -29,7 +29,7 @@ func (d *Door) post(ctx context.Context, channel string, r bot.Reply, to schemas
 					break
 				}
 				if n == len(all)-1 {
-					d.deck.posted(card{reply: r, channel: channel, message: s.ID, via: &i, at: time.Now()})
+					d.deck.posted(card{reply: r, channel: channel, message: s.ID, via: &i, at: time.Now(), hidden: true})
 				}
 			}
 			if err == nil {
@@ -76,15 +76,17 @@ func (d *Door) forOne(r bot.Reply, to schemas.MemberID, name string) wire.Outgoi
 
 // settle takes the buttons off an earlier card, which says how it ended.
 func (d *Door) settle(ctx context.Context, id, how string) {
-	c, ok := d.deck.settled(id)
-	if !ok {
-		return
+	for _, c := range d.deck.settled(id) {
+		d.rewrite(ctx, c, draw.Settled(c.reply, how, bot.Reply{}, draw.Pen{})[0])
 	}
-	out := draw.Settled(c.reply, how, bot.Reply{}, draw.Pen{})[0]
+}
+
+// rewrite changes a message of ours that holds a card, if that is still possible.
+func (d *Door) rewrite(ctx context.Context, c card, out wire.Outgoing) bool {
 	var err error
 	switch {
 	case c.via != nil && time.Since(c.at) > tokenLife:
-		return
+		return false
 	case c.via != nil && c.message == "":
 		_, err = d.rest.EditOriginal(ctx, *c.via, out)
 	case c.via != nil:
@@ -93,6 +95,7 @@ func (d *Door) settle(ctx context.Context, id, how string) {
 		err = d.rest.Edit(ctx, c.channel, c.message, out)
 	}
 	if err != nil {
-		d.opt.Log.Debug("discord: a card keeps its buttons", "channel", c.channel, "err", err)
+		d.opt.Log.Debug("discord: a card cannot be changed", "channel", c.channel, "err", err)
 	}
+	return err == nil
 }
