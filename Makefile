@@ -17,6 +17,7 @@ test:
 	$(STEP) lint $(MAKE) --no-print-directory lint
 	$(STEP) platforms sh scripts/platforms
 	$(STEP) tests $(GO) test -race -timeout 20m ./...
+	$(STEP) load $(GO) test -run Load ./cmd/bobbin
 
 lint:
 	sh scripts/lint

@@ -186,7 +186,10 @@ func ended(t *testing.T, f *discordtest.Fake, env []string, words string) {
 // TestDiscord_Load: 200 members press buttons at once in 50 threads of a slow Discord. Each is acknowledged within Discord's 3 s.
 func TestDiscord_Load(t *testing.T) {
 	long(t)
-	const threads, each = 50, 4
+	threads, each := 50, 4
+	if racing { // the fake and the bot share two cores with the detector: `make test` runs this once more without it
+		threads = 10
+	}
 	f := discordtest.New(t, discordtest.Options{Latency: 300 * time.Millisecond, NoRateLimits: true})
 	g := f.Guild("Test")
 	general := g.Channel("general")
@@ -203,23 +206,23 @@ func TestDiscord_Load(t *testing.T) {
 	}
 	serveDiscord(t, f, t.TempDir())
 	atOnce := func(what string, do func(*seat) *discordtest.Turn) {
-		acks, done := make([]time.Duration, len(seats)), make([]time.Duration, len(seats))
+		n := len(seats)
+		acks, turns := make([]time.Duration, n), make([]*discordtest.Turn, n)
+		begin := time.Now()
 		var all sync.WaitGroup
 		for i, s := range seats {
 			all.Go(func() {
-				begin := time.Now()
-				turn := do(s)
-				turn.Wait()
-				acks[i] = turn.Ack
-				turn.Done()
-				done[i] = time.Since(begin)
+				turns[i] = do(s).Wait()
+				acks[i] = turns[i].Ack
 			})
 		}
 		all.Wait()
+		for _, turn := range turns {
+			all.Go(func() { turn.Done() })
+		}
+		all.Wait()
 		slices.Sort(acks)
-		slices.Sort(done)
-		n := len(acks)
-		t.Logf("%s, %d at once: acknowledged p50 %s, p99 %s, max %s; answered p50 %s, max %s", what, n, ms(acks[n/2]), ms(acks[n*99/100]), ms(acks[n-1]), ms(done[n/2]), ms(done[n-1]))
+		t.Logf("%s, %d at once: acknowledged p50 %s, p99 %s, max %s; all answered after %s", what, n, ms(acks[n/2]), ms(acks[n*99/100]), ms(acks[n-1]), ms(time.Since(begin)))
 		if acks[n-1] >= 3*time.Second {
 			t.Errorf("%s: an interaction was acknowledged after %s", what, acks[n-1])
 		}
