@@ -88,7 +88,7 @@ func Lively(text string) (wrong []string) {
 	plain = regexp.MustCompile("``[^\n]*?``|`[^`\n]+`").ReplaceAllString(plain, " ")
 	plain = regexp.MustCompile(`<@\d+> this is for you alone`).ReplaceAllString(plain, " ")
 	plain = strings.ReplaceAll(plain, `\\`, " ")
-	bare := regexp.MustCompile(`\\[^\w\s]`).ReplaceAllString(plain, " ")
+	bare := regexp.MustCompile(`\\[^\w\s]`).ReplaceAllString(plain, "x")
 	for what, re := range live {
 		if m := re.FindString(bare); m != "" {
 			wrong = append(wrong, fmt.Sprintf("%s %q in %.200q", what, m, text))

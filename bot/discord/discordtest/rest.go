@@ -332,7 +332,10 @@ func (f *Fake) getMessages(c *call) (any, *refusal) {
 	all := []any{}
 	for _, m := range f.messages { // the oldest after that id, newest first
 		if n, _ := strconv.ParseUint(m.id, 10, 64); m.channel == ch && n > after && m.for_ == "" && !m.gone && len(all) < limit {
-			all = append(all, f.messageJSON(m, true))
+			one := f.messageJSON(m, true)
+			delete(one, "guild_id") // only events say these (Discord, Message Create)
+			delete(one, "member")
+			all = append(all, one)
 		}
 	}
 	slices.Reverse(all)

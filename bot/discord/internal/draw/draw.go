@@ -21,6 +21,5 @@ type Pen struct {
 	V2   bool // the message has Components V2 already, which cannot be taken back
 	// Private makes the first message ephemeral and all others, too.
 	Private bool
-	Upload  int    // largest file in bytes; 0 = wire.MaxUpload
-	Head    string // a line of ours before the reply, such as "confirmed by Ann"; may be ""
+	Upload  int // largest file in bytes; 0 = wire.MaxUpload
 }

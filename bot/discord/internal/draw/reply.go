@@ -18,6 +18,7 @@ const (
 	maxTexts    = 16   // text displays in a message
 	room        = 3800 // of wire.MaxText
 	plainRoom   = 1900 // of wire.MaxContent
+	inline      = 2600 // of one code block; a longer one is a file
 	preview     = 1200 // of a text that became a file
 )
 
@@ -25,9 +26,6 @@ const (
 // form's button are on the last one. A short plain answer is a plain message, all else has Components V2.
 func Reply(r bot.Reply, p Pen) []wire.Outgoing {
 	parts := pieces(r.Blocks)
-	if p.Head != "" {
-		parts = append([]piece{{text: Escape(p.Head)}}, parts...)
-	}
 	rows := p.rows(r)
 	if len(parts) == 0 && len(rows) > 0 {
 		title := "a form to fill in"
@@ -117,9 +115,7 @@ func openLabel(f *bot.Form) string {
 
 // pack puts pieces into as few messages as hold them, at most three; what is left over goes into files.
 func (p Pen) pack(parts []piece, rows []wire.Component) []wire.Outgoing {
-	if total(parts) > maxMessages*room {
-		parts = filed(parts)
-	}
+	parts = filed(parts)
 	var all []wire.Outgoing
 	m := p.message()
 	used, texts := 0, 0
@@ -156,46 +152,65 @@ func total(parts []piece) int {
 	return n
 }
 
-// filed makes files of the longest texts until the rest fits into the messages.
+// filed makes files of long code blocks, then of the longest texts until the rest fits into the messages.
 func filed(parts []piece) []piece {
-	parts = slices.Clone(parts)
-	for range wire.MaxFiles - 1 {
-		if total(parts) <= maxMessages*room {
-			break
+	var out, files []piece
+	for _, x := range parts {
+		if x.code == "" || size(x.code) <= inline || len(files) == wire.MaxFiles-2 {
+			out = append(out, x)
+			continue
 		}
-		big := -1
-		for i, x := range parts {
-			if x.file == nil && (big < 0 || size(x.markdown()) > size(parts[big].markdown())) {
+		start, file := x.asFile()
+		out, files = append(out, start...), append(files, file)
+	}
+	for len(files) < wire.MaxFiles-1 && total(out) > maxMessages*room {
+		big := 0
+		for i, x := range out {
+			if size(x.markdown()) > size(out[big].markdown()) {
 				big = i
 			}
 		}
-		if big < 0 || size(parts[big].markdown()) <= preview {
+		if size(out[big].markdown()) <= 2*preview {
 			break
 		}
-		x := parts[big]
-		data, name, what := x.code, cmp.Or(x.name, "text.txt"), cmp.Or(x.what, "the text")
-		if x.code == "" {
-			data = unescape.Replace(x.text)
-		}
-		start := x.split(preview)[0]
-		whole := piece{file: &schemas.File{Name: name, MIME: "text/plain; charset=utf-8", Data: []byte(visible(data, false))}}
-		note := piece{text: fmt.Sprintf("-# that is how %s begins; all of it (%s characters) is in the file %s", what, thousands(len([]rune(data))), Span(name)), quiet: true}
-		parts = slices.Concat(parts[:big], []piece{start, note}, parts[big+1:], []piece{whole})
+		start, file := out[big].asFile()
+		out, files = slices.Concat(out[:big], start, out[big+1:]), append(files, file)
 	}
-	for i, x := range parts { // many small ones may still be too much: the rest is one file
-		if x.file == nil && total(parts[:i+1]) > maxMessages*room-preview {
-			var rest strings.Builder
-			var files []piece
-			for _, y := range parts[i:] {
-				if y.file != nil {
-					files = append(files, y)
-				} else {
-					rest.WriteString(cmp.Or(y.code, unescape.Replace(y.text)) + "\n")
-				}
-			}
-			tail := piece{file: &schemas.File{Name: "rest.txt", MIME: "text/plain; charset=utf-8", Data: []byte(visible(rest.String(), false))}}
-			return slices.Concat(parts[:i], []piece{{text: "-# the rest is in the file `rest.txt`"}}, files, []piece{tail})
+	return append(remains(out), files...)
+}
+
+// asFile is the beginning of a text, with a line that names the file which has all of it.
+func (x piece) asFile() (start []piece, file piece) {
+	data, name, what := x.code, cmp.Or(x.name, "text.txt"), cmp.Or(x.what, "the text")
+	if x.code == "" {
+		data = unescape.Replace(x.text)
+	}
+	f := schemas.File{Name: name, MIME: "text/plain; charset=utf-8", Data: []byte(visible(data, false))}
+	note := fmt.Sprintf("-# so %s begins; the %s characters of it are in the file %s", what, thousands(len([]rune(data))), Span(name))
+	return []piece{x.split(preview)[0], {text: note, quiet: true}}, piece{file: &f}
+}
+
+// remains puts what is too much for three messages even so, many small parts, into one more file.
+func remains(parts []piece) []piece {
+	used := 0
+	for i, x := range parts {
+		if used += size(x.markdown()) + 1; x.file != nil || used <= maxMessages*room-preview && i < maxMessages*maxTexts-4 {
+			continue
 		}
+		if total(parts) <= maxMessages*room && len(parts) <= maxMessages*maxTexts-4 {
+			break
+		}
+		var rest strings.Builder
+		var files []piece
+		for _, y := range parts[i:] {
+			if y.file != nil {
+				files = append(files, y)
+				continue
+			}
+			rest.WriteString(cmp.Or(y.code, unescape.Replace(y.text)) + "\n")
+		}
+		f := schemas.File{Name: "rest.txt", MIME: "text/plain; charset=utf-8", Data: []byte(visible(rest.String(), false))}
+		return slices.Concat(parts[:i], []piece{{text: "-# the rest is in the file `rest.txt`"}}, files, []piece{{file: &f}})
 	}
 	return parts
 }

@@ -62,9 +62,28 @@ func Escape(text string) string {
 	return b.String()
 }
 
+// slash says how a command that the bot names for a typed line is given here, where Discord asks for each option by itself.
+func slash(command string) string {
+	switch command {
+	case "/mcp undo":
+		return "/mcp history undo"
+	case "/mcp upload PATH":
+		return "/mcp upload"
+	case "/mcp add-json {…}":
+		return "/mcp add-json"
+	case "/mcp secrets":
+		return "/mcp secrets list"
+	case "/mcp policy":
+		return "/mcp policy show"
+	case "/mcp history":
+		return "/mcp history show"
+	}
+	return command
+}
+
 // Span writes a text of one line as inline code.
 func Span(s string) string {
-	s = strings.ReplaceAll(visible(s, true), "`", "ˋ")
+	s = strings.ReplaceAll(visible(slash(s), true), "`", "ˋ")
 	if strings.TrimSpace(s) == "" {
 		return ""
 	}
@@ -98,7 +117,9 @@ func escape(b *strings.Builder, s string) {
 		first := strings.TrimLeft(s[strings.LastIndexByte(s[:i], '\n')+1:i], " ") == ""
 		mark := false
 		switch r {
-		case '\\', '*', '<', '[', '`':
+		case '`': // escaped ones are read in different ways by different clients
+			r = 'ˋ'
+		case '\\', '*', '<', '[':
 			mark = true
 		case '_':
 			mark = !word(i-1) || !word(i+1)
