@@ -121,11 +121,12 @@ func New(opt Options) (*Rest, *Gateway, error) {
 }
 
 // Files gives the client for attachments, whose addresses members bring: guarded, or, with a base, the one that stands for Discord.
-func Files(base_ string, via http.RoundTripper) *http.Client {
-	if b, err := base(base_); err == nil && b != nil {
-		return &http.Client{Transport: hosts{b, via}}
-	}
+// Neither goes where an answer points.
+func Files(instead string, via http.RoundTripper) *http.Client {
 	c := safehttp.New(safehttp.Options{})
+	if b, err := base(instead); err == nil && b != nil {
+		c = &http.Client{Transport: hosts{b, via}}
+	}
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c
 }
