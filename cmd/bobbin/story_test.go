@@ -75,7 +75,7 @@ func story(t *testing.T, pids string) []step {
 		{say: "/mcp remove demo", shows: []string{"1 removed: demo", `-.*"command": "fakemcp"`}},
 		{choose: "Confirm", shows: []string{"demo is removed"}},
 		{say: "/mcp list", hides: []string{`demo\s+(ready|off)`}},
-		{say: "/mcp history", shows: []string{"removed: demo", "@operator", "/mcp undo"}},
+		{say: "/mcp history", shows: []string{"removed: demo", "@operator", "/mcp (history )?undo"}},
 		{say: "/mcp audit 60", shows: []string{"demo.echo", "refused", "demo.execute_command", "as you|@operator"}, hides: []string{secret, `"message"`}},
 	}
 }
