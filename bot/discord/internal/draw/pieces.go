@@ -64,9 +64,12 @@ func pieces(blocks []bot.Block) []piece {
 func facts(fs []bot.Fact) string {
 	var lines []string
 	for _, f := range fs {
-		line := "**" + Escape(f.Label) + "** " + Escape(f.Value)
-		if f.Value != "" && machine(f.Label) {
-			line = "**" + Escape(f.Label) + "** " + Span(f.Value)
+		line := Escape(f.Value)
+		if machine(f.Label) {
+			line = Span(f.Value)
+		}
+		if f.Label != "" {
+			line = "**" + Escape(f.Label) + "** " + line
 		}
 		if f.Note != "" {
 			line += "\n-# " + strings.ReplaceAll(Escape(f.Note), "\n", " ")

@@ -24,7 +24,7 @@ import (
 // Waits of a connection.
 const (
 	openWait    = 10 * time.Second // for each of TCP, TLS, and READY
-	maxBackoff  = time.Minute
+	maxBackoff  = 30 * time.Second
 	stableAfter = time.Minute      // a connection that lived that long starts the backoff anew
 	silence     = 90 * time.Second // two heartbeat intervals of Discord's without a single byte
 )
@@ -69,7 +69,7 @@ type Gateway struct {
 // Run connects all shards and keeps them connected until ctx ends. It returns early with a *schemas.Error in words when Discord says
 // that no retry can help: 4004 (the token), 4010 and 4011 (shards), 4013 and 4014 (intents). Handlers' panics are caught and logged.
 func (g *Gateway) Run(ctx context.Context, ready func(Ready), event func(Event)) error {
-	discordgo.APIVersion = "10" // the gateway's; requests carry their own
+	version10()
 	plan, err := g.plan(ctx)
 	if err != nil {
 		return err
@@ -85,6 +85,9 @@ func (g *Gateway) Run(ctx context.Context, ready func(Ready), event func(Event))
 	}
 	return nil
 }
+
+// version10 sets the version of the gateway; discordgo has it in a variable. Requests carry their own.
+var version10 = sync.OnceFunc(func() { discordgo.APIVersion = "10" })
 
 type plan struct {
 	shards int
