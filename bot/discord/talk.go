@@ -101,7 +101,7 @@ func (d *Door) respond(ctx context.Context, m wire.Message) {
 }
 
 // answerText posts the reply to a message, in the place of what showed progress if there was that. What is for its author alone is
-// behind a button, except where there is nobody else.
+// behind a button, except where there is nobody else, and refusals.
 func (d *Door) answerText(ctx context.Context, m wire.Message, r bot.Reply, c schemas.Caller, over shown) error {
 	if r.Replace != "" {
 		d.settle(ctx, r.Replace, "settled, see below")
@@ -109,7 +109,10 @@ func (d *Door) answerText(ctx context.Context, m wire.Message, r bot.Reply, c sc
 	pen := d.pen(r, false)
 	pen.V2 = over.v2
 	var all []wire.Outgoing
-	if ch, ok := d.known.find(m.ChannelID); r.Private && !(ok && ch.Type == wire.DirectMessage) {
+	if ch, ok := d.known.find(m.ChannelID); (ok && ch.Type == wire.DirectMessage) || refuses(r) {
+		r.Private = false
+	}
+	if r.Private {
 		all = append(all, d.forOne(r, c.Member, c.Name))
 	} else {
 		all = draw.Reply(r, pen)
@@ -126,12 +129,16 @@ func (d *Door) answerText(ctx context.Context, m wire.Message, r bot.Reply, c sc
 			}
 			id = s.ID
 		}
-		if n == len(all)-1 && !r.Private {
+		if n == len(all)-1 && !r.Private { // what Show opens is noted then
 			d.deck.posted(card{reply: r, channel: m.ChannelID, message: id, at: time.Now()})
 		}
 	}
 	return nil
 }
+
+// refuses reports whether a reply is nothing but a refusal. It is private where that costs nothing, but tells nothing that was not
+// written here for all.
+func refuses(r bot.Reply) bool { return r.Bad && r.ID == "" && r.Form == nil }
 
 // lasting gives a context for an answer that was found: the end of ctx leaves it a few seconds.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -297,16 +304,17 @@ func isConfig(name string) bool {
 	return false
 }
 
-// typing shows that the bot is at work, until stop, which waits for a request under way: one that arrives after the answer would
-// linger.
+// typing shows that the bot is at work, until stop, which waits a little for a request under way and takes it back then: one that
+// arrives after the answer would linger.
 func (d *Door) typing(ctx context.Context, channel string) (stop func()) {
 	ended := make(chan struct{})
+	asking, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() {
 		tick := time.NewTicker(typingEvery)
 		defer tick.Stop()
 		for {
-			once, cancel := context.WithTimeout(context.WithoutCancel(ctx), typingWait)
+			once, cancel := context.WithTimeout(asking, typingEvery)
 			err := d.rest.Typing(once, channel)
 			cancel()
 			if err != nil {
@@ -321,5 +329,11 @@ func (d *Door) typing(ctx context.Context, channel string) (stop func()) {
 			}
 		}
 	})
-	return func() { close(ended); all.Wait() }
+	return func() {
+		close(ended)
+		late := time.AfterFunc(typingWait, giveUp)
+		all.Wait()
+		late.Stop()
+		giveUp()
+	}
 }

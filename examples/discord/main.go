@@ -54,8 +54,8 @@ func ping(s *discordgo.Session, i *discordgo.InteractionCreate) {
 	if i.Type != discordgo.InteractionApplicationCommand || i.ApplicationCommandData().Name != "ping" {
 		return
 	}
-	answer := &discordgo.InteractionResponse{Type: discordgo.InteractionResponseChannelMessageWithSource, Data: &discordgo.InteractionResponseData{Content: "pong"}}
-	if err := s.InteractionRespond(i.Interaction, answer); err != nil {
+	answer := &discordgo.InteractionResponseData{Content: "pong", AllowedMentions: &discordgo.MessageAllowedMentions{Parse: []discordgo.AllowedMentionType{}}}
+	if err := s.InteractionRespond(i.Interaction, &discordgo.InteractionResponse{Type: discordgo.InteractionResponseChannelMessageWithSource, Data: answer}); err != nil {
 		fmt.Fprintln(os.Stderr, "ping:", err)
 	}
 }
