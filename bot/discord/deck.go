@@ -2,6 +2,7 @@ package discord
 
 import (
 	"crypto/rand"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,6 +71,7 @@ type deck struct {
 	mu    sync.Mutex
 	slots map[string]slot
 	ids   []string
+	swept time.Time
 	cards map[string][]card // by the reply's id: a private copy of a card has the same
 	order []string
 }
@@ -86,7 +88,17 @@ func (d *deck) deal(s slot) string {
 		d.slots = map[string]slot{}
 	}
 	d.slots[id], d.ids = s, append(d.ids, id)
-	for len(d.ids) > maxSlots || len(d.ids) > 0 && time.Now().After(d.slots[d.ids[0]].expires) {
+	if now := time.Now(); now.Sub(d.swept) > time.Minute { // what was typed into a form must not lie around
+		d.swept = now
+		d.ids = slices.DeleteFunc(d.ids, func(id string) bool {
+			old := now.After(d.slots[id].expires.Add(time.Minute))
+			if old {
+				delete(d.slots, id)
+			}
+			return old
+		})
+	}
+	if len(d.ids) > maxSlots {
 		delete(d.slots, d.ids[0])
 		d.ids = d.ids[1:]
 	}

@@ -211,9 +211,15 @@ func (t *turn) submit(ctx context.Context) {
 	for k, v := range f.values {
 		values[k] = v
 	}
+	last := s.page+1 == draw.Pages(*f.reply.Form)
+	for _, field := range f.reply.Form.Fields {
+		if last && field.Kind == "secret" { // the bot has it, nobody else needs it any more
+			delete(f.values, field.Name)
+		}
+	}
 	f.mu.Unlock()
-	if pages := draw.Pages(*f.reply.Form); s.page+1 < pages {
-		t.answerPage(ctx, f, s.page+1, pages)
+	if !last {
+		t.answerPage(ctx, f, s.page+1, draw.Pages(*f.reply.Form))
 		return
 	}
 	t.how = t.caller.Name + " answered"

@@ -15,8 +15,10 @@ func (d *Door) caller(i wire.Interaction) schemas.Caller {
 		return c
 	}
 	c.Member, c.Name = schemas.MemberID(author.ID), memberName(i.Member, *author)
-	if i.Member == nil { // a direct message has two people in it
-		c.Role = schemas.Owner
+	if i.Member == nil {
+		if i.Direct() { // it has nobody else in it
+			c.Role = schemas.Owner
+		}
 		return c
 	}
 	var ch wire.Channel

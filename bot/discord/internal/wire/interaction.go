@@ -45,6 +45,11 @@ func (i Interaction) Author() *User {
 	return i.User
 }
 
+// Direct reports whether it came from the direct messages between a user and the bot, and not from a group's.
+func (i Interaction) Direct() bool {
+	return i.GuildID == "" && (i.Channel == nil || i.Channel.Type == DirectMessage) && (i.Context == nil || *i.Context == 1)
+}
+
 // InteractionData holds what belongs to each type.
 type InteractionData struct {
 	Name     string   `json:"name"`
