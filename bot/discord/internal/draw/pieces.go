@@ -49,9 +49,7 @@ func pieces(blocks []bot.Block) []piece {
 		case len(b.Problems) > 0:
 			text(problems(b.Problems))
 		case b.Table != nil:
-			for _, line := range table(*b.Table) {
-				text(line)
-			}
+			text(table(*b.Table))
 		case b.Warning != "":
 			text("**Warning:** " + Escape(b.Warning))
 		case b.File != nil:
@@ -105,7 +103,7 @@ func problems(ps []schemas.Problem) string {
 }
 
 // table writes rows as lines that read on a phone and aloud: what a row is about first, the rest behind it.
-func table(t bot.Table) []string {
+func table(t bot.Table) string {
 	var lines []string
 	for _, r := range t.Rows {
 		if len(r.Cells) == 0 {
@@ -133,8 +131,7 @@ func table(t bot.Table) []string {
 		}
 		lines = append(lines, line)
 	}
-	// One display text holds them all; a long table is split between its lines.
-	return []string{strings.Join(lines, "\n")}
+	return strings.Join(lines, "\n")
 }
 
 // split cuts markdown or a code block into parts of at most n units and bytes of UTF-8, on line borders where it can.

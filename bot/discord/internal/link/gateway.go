@@ -194,104 +194,123 @@ func (h heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// line is one connection with its fresh session.
+type line struct {
+	session *discordgo.Session
+	ready   chan struct{} // closed at READY
+	dropped chan struct{} // closed when the session has ended
+	once    sync.Once
+	drop    sync.Once
+
+	mu     sync.Mutex
+	socket net.Conn
+}
+
+// hang cuts the connection without a goodbye; discordgo's own takes a second and holds a lock meanwhile.
+func (l *line) hang() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.socket != nil {
+		_ = l.socket.Close()
+	}
+}
+
 // connect holds one connection until it drops. It reports whether READY came.
 func (s *shard) connect(ctx context.Context, since time.Time) (connected bool, err error) {
-	session, err := s.g.opt.session(s.g.via)
+	l, err := s.line(since)
 	if err != nil {
 		return false, err
 	}
+	defer l.hang()
+	if err := s.open(ctx, l); err != nil {
+		return false, err
+	}
+	timer := time.NewTimer(openWait)
+	defer timer.Stop()
+	select {
+	case <-l.ready:
+		connected = true
+		err = s.watch(ctx, l.dropped)
+	case <-l.dropped:
+		return false, errors.New("dropped before READY")
+	case <-timer.C:
+		err = errNotReady
+	case <-ctx.Done():
+	}
+	l.hang()
+	<-l.dropped
+	return connected, err
+}
+
+var errNotReady = errors.New("the gateway did not say READY in time")
+
+// line makes a session whose events come here and whose socket can be cut.
+func (s *shard) line(since time.Time) (*line, error) {
+	session, err := s.g.opt.session(s.g.via)
+	if err != nil {
+		return nil, err
+	}
+	l := &line{session: session, ready: make(chan struct{}), dropped: make(chan struct{})}
 	session.Identify.Intents = discordgo.Intent(s.g.opt.Intents)
 	session.ShardID, session.ShardCount = s.id, s.of
-	var socket struct {
-		sync.Mutex
-		net.Conn
-	}
 	dial := session.Dialer.NetDialContext
 	session.Dialer.NetDialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		socket.Lock()
-		defer socket.Unlock()
-		socket.Conn = c
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.socket = c
 		s.life.Store(time.Now().UnixNano())
 		return heard{c, &s.life}, nil
 	}
-	hang := func() {
-		socket.Lock()
-		defer socket.Unlock()
-		if socket.Conn != nil {
-			_ = socket.Close()
-		}
-	}
-	defer hang()
-
-	isReady, dropped := make(chan struct{}), make(chan struct{})
-	var once, drop sync.Once
 	session.AddHandler(func(_ *discordgo.Session, e *discordgo.Event) {
 		defer s.caught()
-		if e.Type == "READY" {
-			gap := since
-			select {
-			case <-isReady: // discordgo identified again on the same socket, after op 9
-				gap = time.Now().Add(-time.Minute)
-			default:
-			}
-			s.first(e.RawData, gap)
-			once.Do(func() { close(isReady) })
-		}
-		select {
-		case <-isReady:
-			s.event(Event{Shard: s.id, Type: e.Type, Data: e.RawData})
-		default:
-		}
+		s.dispatch(l, e, since)
 	})
-	session.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { drop.Do(func() { close(dropped) }) })
+	session.AddHandler(func(*discordgo.Session, *discordgo.Disconnect) { l.drop.Do(func() { close(l.dropped) }) })
+	return l, nil
+}
 
+// dispatch passes an event on; nothing before READY.
+func (s *shard) dispatch(l *line, e *discordgo.Event, since time.Time) {
+	ready := false
+	select {
+	case <-l.ready:
+		ready = true
+	default:
+	}
+	if e.Type == "READY" {
+		if ready { // discordgo identified again on the same socket, after op 9
+			since = time.Now().Add(-time.Minute)
+		}
+		s.first(e.RawData, since)
+		l.once.Do(func() { close(l.ready) })
+		ready = true
+	}
+	if ready {
+		s.event(Event{Shard: s.id, Type: e.Type, Data: e.RawData})
+	}
+}
+
+// open connects and identifies, when it is this shard's turn.
+func (s *shard) open(ctx context.Context, l *line) error {
 	opened := make(chan error, 1)
-	if err := s.turn(ctx, func() {
+	err := errNotReady
+	if no := s.turn(ctx, func() {
 		// Open holds the session's lock while it waits for READY: op 7 in that moment deadlocks it for good (discordgo #513). Such a
 		// session is left behind, one goroutine without a socket.
-		go func() { opened <- session.Open() }()
+		go func() { opened <- l.session.Open() }()
 		select {
 		case err = <-opened:
-			opened <- err
 		case <-time.After(openWait):
 		case <-ctx.Done():
 		}
-	}); err != nil {
-		return false, err
+	}); no != nil {
+		return no
 	}
-	timer := time.NewTimer(openWait)
-	defer timer.Stop()
-	select {
-	case err = <-opened:
-		if err != nil {
-			return false, err
-		}
-	default:
-		return false, errors.New("the gateway did not say READY in time")
-	}
-	select {
-	case <-isReady:
-		connected = true
-	case <-dropped:
-		return false, errors.New("dropped before READY")
-	case <-timer.C:
-		err = errors.New("the gateway did not say READY in time")
-	case <-ctx.Done():
-	}
-	if connected {
-		err = s.watch(ctx, dropped)
-	}
-	select {
-	case <-dropped:
-	default: // its own goodbye takes a second and holds a lock meanwhile
-		hang()
-		<-dropped
-	}
-	return connected, err
+	return err
 }
 
 // watch waits for the end of a connection: its own, silence, or ours.

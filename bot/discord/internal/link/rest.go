@@ -40,11 +40,6 @@ type Rest struct {
 	rights  rights
 }
 
-// Wrap makes requests with somebody else's session: its token, client and rate limits, none of which are changed.
-func Wrap(s *discordgo.Session, files *http.Client, log *slog.Logger) *Rest {
-	return &Rest{session: s, files: files, log: log}
-}
-
 // Error is what Discord refused, with its JSON error code.
 type Error struct {
 	Status int    // HTTP status; 0 = no answer

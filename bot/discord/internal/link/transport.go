@@ -116,13 +116,13 @@ func New(opt Options) (*Rest, *Gateway, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rest := Wrap(s, Files(opt.Base, via), opt.Log)
+	rest := &Rest{session: s, files: files(opt.Base, via), log: opt.Log}
 	return rest, &Gateway{opt: opt, rest: rest, via: via}, nil
 }
 
-// Files gives the client for attachments, whose addresses members bring: guarded, or, with a base, the one that stands for Discord.
+// files gives the client for attachments, whose addresses members bring: guarded, or, with a base, the one that stands for Discord.
 // Neither goes where an answer points.
-func Files(instead string, via http.RoundTripper) *http.Client {
+func files(instead string, via http.RoundTripper) *http.Client {
 	c := safehttp.New(safehttp.Options{})
 	if b, err := base(instead); err == nil && b != nil {
 		c = &http.Client{Transport: hosts{b, via}}

@@ -1,0 +1,54 @@
+package registry
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bobbin/schemas"
+)
+
+func TestAsking_OnlyTheOneWhoseCallItIs(t *testing.T) {
+	ann, bob := schemas.Caller{Member: "ann"}, schemas.Caller{Member: "bob"}
+	var a asking
+	if _, _, ok := a.whose(); ok {
+		t.Error("somebody is asked though nobody called")
+	}
+	_, end1 := a.call(t.Context(), ann, time.Minute)
+	_, end2 := a.call(t.Context(), ann, time.Minute)
+	if who, calls, ok := a.whose(); !ok || who.Member != "ann" || len(calls) != 2 {
+		t.Errorf("%+v, %d calls, %t", who, len(calls), ok)
+	}
+	_, end3 := a.call(t.Context(), bob, time.Minute)
+	if who, _, ok := a.whose(); ok {
+		t.Errorf("%+v is asked though two members called", who)
+	}
+	end1()
+	end2()
+	if who, _, ok := a.whose(); !ok || who.Member != "bob" {
+		t.Errorf("%+v, %t", who, ok)
+	}
+	end3()
+}
+
+func TestAsking_TheClockStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a asking
+		began := time.Now()
+		ctx, end := a.call(t.Context(), schemas.Caller{Member: "ann"}, 10*time.Second)
+		defer end()
+		_, calls, _ := a.whose()
+		time.Sleep(4 * time.Second)
+		calls[0].pause()
+		calls[0].pause() // a second question at the same time
+		time.Sleep(time.Hour)
+		calls[0].resume()
+		time.Sleep(time.Hour)
+		calls[0].resume()
+		<-ctx.Done()
+		if took := time.Since(began); took != 2*time.Hour+10*time.Second || context.Cause(ctx) != errSilent {
+			t.Errorf("ended after %s with %v", took, context.Cause(ctx))
+		}
+	})
+}
