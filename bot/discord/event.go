@@ -136,7 +136,7 @@ func (d *Door) ready(r link.Ready) {
 	d.mu.Lock()
 	d.self = r
 	d.mu.Unlock()
-	d.opt.Log.Debug("discord: ready", "shard", r.Shard, "since", r.Since)
+	d.opt.Log.Info("connected to Discord", "shard", r.Shard, "bot", r.User)
 	if !r.Since.IsZero() && d.attached == nil {
 		d.heard.gap(r.Shard, r.Since, time.Now())
 	}

@@ -64,6 +64,9 @@ func (m *Main) serve(ctx context.Context, listen, user string, flags *discordFla
 	}
 	return h.Run(ctx, func(ctx context.Context) error {
 		_, _ = fmt.Fprintf(m.Out, "bobbin is ready. Open this link in a browser on this machine:\n\n  %s\n\nCtrl-C stops it.\n", door.Link(l.Addr().String()))
+		if far != nil && m.Sandbox == "process" {
+			_, _ = fmt.Fprintln(m.Out, "Members on Discord may run programs on this machine as you, NOT isolated (--sandbox process).")
+		}
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return serveHTTP(ctx, door, l) })
 		if far != nil {
