@@ -14,19 +14,33 @@ func TestDiscord_Elicit(t *testing.T) {
 	linuxOnly(t)
 	w := newTown(t, discordtest.Options{})
 	serveDiscord(t, w.f, t.TempDir())
-	w.ann.say(`/mcp add-json asker {"command":"fakemcp","args":["asks"]}`)
-	shows(t, "confirm", w.ann.choose("Confirm"), "asker is ready")
-
-	call := w.ann.run("/mcp call asker.ask_name")
-	q := w.ann.Wait("asks you, in the middle of your call", 10*time.Second)
-	if !q.Ephemeral {
-		t.Errorf("everybody sees the question:\n%s", q.Text)
+	for _, name := range []string{"asker", "late"} {
+		ms := map[string]string{"asker": "0", "late": "1500"}[name]
+		w.ann.say(`/mcp add-json ` + name + ` {"command":"fakemcp","args":["asks","` + ms + `"]}`)
+		shows(t, "confirm", w.ann.choose("Confirm"), name+" is ready")
 	}
-	for _, m := range w.bob.Messages() {
-		if strings.Contains(m.Text, "Who shall sign") {
-			t.Errorf("bob sees it:\n%s", m.Text)
+	alone := func() {
+		t.Helper()
+		if q := w.ann.Wait("asks you, in the middle of your call", 10*time.Second); !q.Ephemeral {
+			t.Errorf("everybody sees the question:\n%s", q.Text)
+		}
+		for _, m := range w.bob.Messages() {
+			if strings.Contains(m.Text, "Who shall sign") {
+				t.Errorf("bob sees it:\n%s", m.Text)
+			}
 		}
 	}
+
+	call := w.ann.run("/mcp call late.ask_name") // its answer is put off by then, and the next message would become it
+	alone()
+	shows(t, "the answer", w.ann.Submit(w.ann.Press("Answer").Wait().Modal, "Ann", "small").Done(), "answered")
+	shows(t, "the result", call.Done(), `heard.*"action":"accept"`)
+	if !strings.Contains(w.bob.Transcript(), `"action":"accept"`) {
+		t.Errorf("bob does not see the result:\n%s", w.bob.Transcript())
+	}
+
+	call = w.ann.run("/mcp call asker.ask_name")
+	alone()
 	form := w.ann.Press("Answer").Wait()
 	again := w.ann.Submit(form.Modal, "A", "small").Done()
 	shows(t, "a name that is too short", again, "mistake", "nothing was sent")

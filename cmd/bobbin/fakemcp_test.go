@@ -15,7 +15,7 @@ import (
 
 // fakeMCP is a small MCP server (2025-11-25, stdio) with vices, named by its arguments:
 //
-//	crash · mute · flood-stderr · flood-stdout · endless-line · grandchild · stubborn · die-in-call · rug-pull FILE · slow MS · hostile TEXT · asks
+//	crash · mute · flood-stderr · flood-stdout · endless-line · grandchild · stubborn · die-in-call · rug-pull FILE · slow MS · hostile TEXT · asks [MS]
 func fakeMCP() int {
 	vice, value := "", ""
 	if len(os.Args) > 1 {
@@ -90,6 +90,8 @@ func fakeMCP() int {
 				return 3
 			}
 			if m.Params.Name == "ask_name" {
+				ms, _ := strconv.Atoi(value)
+				time.Sleep(time.Duration(ms) * time.Millisecond)
 				fmt.Println(fakeQuestion)
 				if !s.Scan() {
 					return 1
