@@ -399,7 +399,8 @@ func TestKilledBot(t *testing.T) {
 	_ = bot.Wait()
 	time.Sleep(100 * time.Millisecond)
 	left := len(marked(h.tag))
-	if n := h.Sweep(t.Context()); n != left || left == 0 || left > running-4 {
+	// What a dead bobbin left is ended by any other that starts on this machine, such as one of another package's tests.
+	if n := h.Sweep(t.Context()); n > left || left > running-4 {
 		t.Errorf("of %d processes %d were left, %d swept", running, left, n)
 	}
 	h.nobody()

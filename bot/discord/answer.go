@@ -136,7 +136,7 @@ func (t *turn) ask(ctx context.Context, r bot.Request) {
 
 // wait shows progress until the reply is there. Before the interaction runs out, it leaves another way to the answer.
 func (t *turn) wait(ctx context.Context, replies <-chan bot.Reply, lines <-chan string) {
-	expires := time.NewTimer(tokenLife - time.Since(t.began))
+	expires := time.NewTimer(t.d.opt.life - time.Since(t.began))
 	defer expires.Stop()
 	var pace <-chan time.Time
 	show := lines

@@ -32,6 +32,8 @@ type Options struct {
 	Locales map[string]draw.Locale
 	Log     *slog.Logger // nil = discard
 	Version string
+
+	life time.Duration // of an interaction, as far as it is relied on; 0 = tokenLife
 }
 
 // Door is a bot on Discord. It is safe for concurrent use.
@@ -70,6 +72,9 @@ func (opt Options) complete() Options {
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.life <= 0 {
+		opt.life = tokenLife
 	}
 	if opt.Grace <= 0 {
 		opt.Grace = 7 * 24 * time.Hour

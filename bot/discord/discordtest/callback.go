@@ -43,7 +43,7 @@ func (f *Fake) callback(c *call) (any, *refusal) {
 	case 4:
 		x.original = f.put(&message{channel: x.channel, author: f.BotID, for_: seen()}, c)
 	case 5:
-		x.original = &message{id: f.id(), channel: x.channel, author: f.BotID, for_: seen(), thinking: true, at: time.Now(), flags: number(data["flags"])}
+		x.original = &message{id: f.id(), channel: x.channel, author: f.BotID, for_: seen(), thinking: true, at: time.Now(), flags: number(data["flags"]), seq: f.touch()}
 		f.messages = append(f.messages, x.original)
 	case 6:
 		x.original = x.on
