@@ -116,7 +116,7 @@ func (x trace) isCall() bool {
 // cells is time, who, what, outcome and detail.
 func (x trace) cells() []string {
 	words := map[schemas.Event]string{schemas.EventCallBegin: "called", schemas.EventCallEnd: "called", schemas.EventRefused: "refused", schemas.EventCommit: "changed",
-		schemas.EventApprove: "approved", schemas.EventPolicy: "rule", schemas.EventSecret: "value", schemas.EventOutside: "edited outside"}
+		schemas.EventApprove: "approved", schemas.EventPolicy: "rule", schemas.EventSecret: "value", schemas.EventOutside: "edited outside", schemas.EventElicit: "question of"}
 	what, ok := words[x.Event]
 	if !ok {
 		what = string(x.Event)

@@ -6,23 +6,46 @@ import (
 	"bobbin/schemas"
 )
 
-// dropper removes all that a thread wants. It may be called again for the same thread.
+// dropper removes all that a thread wants and ends its servers. Drop may be called again for the same thread; Has reports whether
+// there is anything to remove.
 type dropper interface {
+	Has(context.Context, schemas.ThreadID) (bool, error)
 	Drop(context.Context, schemas.ThreadID) error
 }
 
-// Drop ends a thread that its platform deleted: its servers stop, its configuration and everybody's values for it are removed.
-// The audit log stays, and says so. It may be called again, and for a thread that never had anything.
+// Drop ends a thread that its platform deleted: everybody's values for it and its configuration are removed, its servers stop. The
+// audit log stays, and says so. It may be called again, and for a thread that never had anything. Values go first: what a kill in
+// between leaves wants values that are gone, and is found by its configuration.
 func (b *Bot) Drop(ctx context.Context, thread schemas.ThreadID) error {
 	if !thread.Valid() {
 		return invalid("this thread has no usable id", "")
 	}
-	if err := b.record(ctx, schemas.Caller{Thread: thread}, schemas.Record{Event: schemas.EventOutside, Detail: "the thread was deleted; its configuration and values are dropped"}); err != nil {
+	has, err := b.opt.Drop.Has(ctx, thread)
+	if err != nil {
 		return err
 	}
-	if err := b.opt.Drop.Drop(ctx, thread); err != nil {
+	if has {
+		if err := b.record(ctx, schemas.Caller{Thread: thread}, schemas.Record{Event: schemas.EventDropped, Detail: "the thread was deleted; its configuration and values are dropped"}); err != nil {
+			return err
+		}
+	}
+	if err := b.opt.Forget.Forget(ctx, thread, ""); err != nil {
 		return err
 	}
-	b.opt.Live.Poke(thread)
-	return b.opt.Forget.Forget(ctx, thread, "")
+	b.cards.forget(thread)
+	b.ears.mu.Lock()
+	delete(b.ears.edits, thread)
+	b.ears.mu.Unlock()
+	return b.opt.Drop.Drop(ctx, thread)
+}
+
+// forget takes a thread's cards away: what they would do is about a configuration that is no more.
+func (d *deck) forget(thread schemas.ThreadID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, c := range d.open {
+		if c.by.Thread == thread {
+			delete(d.open, id)
+		}
+	}
 }

@@ -350,7 +350,12 @@ func (w *world) Tail(_ context.Context, _ schemas.ThreadID, n int) ([]schemas.Re
 	return rs[:min(n, len(rs))], w.fail("Tail")
 }
 
+func (w *world) Has(context.Context, schemas.ThreadID) (bool, error) { return len(w.dropped) == 0, nil }
+
 func (w *world) Drop(_ context.Context, id schemas.ThreadID) error {
+	if err := w.fail("Drop"); err != nil {
+		return err
+	}
 	w.dropped = append(w.dropped, id)
 	return nil
 }

@@ -94,7 +94,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	h.Bot = bot.New(bot.Options{
 		Config: h.Store, Past: h.Store, Rules: h.Store,
 		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
-		Secrets: secrets, Forget: secrets, Drop: h.Store, Journal: h.journal,
+		Secrets: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
 		Import: mcpstore.Import, Place: opt.place(h.launcher),
 		Version: opt.Version, Log: opt.Log,
 	})
@@ -117,9 +117,21 @@ func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string,
 	g.bot.Held(ctx, thread, server, tools)
 }
 
+// drop removes a thread from the rooms that keep something of it: first what it wants, so that nothing starts any more.
+type drop struct {
+	*mcpstore.Store
+	live *registry.Registry
+}
+
+func (d drop) Drop(ctx context.Context, id schemas.ThreadID) error {
+	if err := d.Store.Drop(ctx, id); err != nil {
+		return err
+	}
+	return d.live.Drop(ctx, id)
+}
+
 // guarded gives the client for connectors. Every call brings its own deadline, so that a tool may work longer than a header
-// usually takes.
-// Loopback is never for Discord's threads: their members sit elsewhere.
+// usually takes. Loopback is never for Discord's threads: their members sit elsewhere.
 func (opt Options) guarded() func(schemas.ThreadID, schemas.Server) *http.Client {
 	strict := safehttp.New(safehttp.Options{HeaderTimeout: 10 * time.Minute})
 	here := safehttp.New(safehttp.Options{AllowLoopback: opt.Loopback, HeaderTimeout: 10 * time.Minute})

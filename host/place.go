@@ -18,7 +18,7 @@ func (opt Options) place(l launcher) func(schemas.ThreadID) schemas.Place {
 			p.Where = "the operator's machine, as the operator. NOT isolated"
 		default:
 			p = schemas.Place{Why: "local servers need a sandbox here, and containers are not part of this build yet",
-				Hint: "add a remote one with `/mcp connect`; the operator can start bobbin with --sandbox process, which runs members' programs as themselves, NOT isolated"}
+				Hint: "add a remote one with `/mcp connect`; the operator can start bobbin with --sandbox process, which runs members' programs as the operator, NOT isolated"}
 		}
 		return p
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,31 +13,36 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Bounds of a server's question.
+// Bounds of a server's questions.
 const (
-	maxQuestion = 2000     // characters of its words
-	maxAnswer   = 64 << 10 // bytes of its schema
+	maxQuestion  = 2000     // characters of its words
+	maxAnswer    = 64 << 10 // bytes of its schema
+	maxQuestions = 16       // in one call: each of them stops its clock
 )
 
 // asking is the calls of one instance that are on their way, since a question does not say which of them it is about.
 type asking struct {
 	mu    sync.Mutex
 	calls map[*patience]schemas.Caller
+	told  map[string]bool // why questions were declined, as far as the audit log has it
 }
 
 // patience is the time that a call has left. It stands still while the member is asked.
 type patience struct {
-	mu    sync.Mutex
-	left  time.Duration
-	since time.Time
-	timer *time.Timer
-	asked int
+	over <-chan struct{} // the call has ended
+
+	mu        sync.Mutex
+	left      time.Duration
+	since     time.Time
+	timer     *time.Timer
+	asked     int // questions that are open
+	questions int // all of them
 }
 
 // call bounds a call by time, as context.WithTimeoutCause would with errSilent, and lets questions stop the clock.
 func (a *asking) call(ctx context.Context, who schemas.Caller, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &patience{left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
+	p := &patience{over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.calls == nil {
@@ -55,12 +61,17 @@ func (a *asking) call(ctx context.Context, who schemas.Caller, limit time.Durati
 	}
 }
 
-func (p *patience) pause() {
+// pause stops the clock; false when the call was asked about too often.
+func (p *patience) pause() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.questions++; p.questions > maxQuestions {
+		return false
+	}
 	if p.asked++; p.asked == 1 && p.timer.Stop() {
 		p.left -= time.Since(p.since)
 	}
+	return true
 }
 
 func (p *patience) resume() {
@@ -72,46 +83,101 @@ func (p *patience) resume() {
 	}
 }
 
-// whose is the one member whose calls are on their way, and those calls. With calls of several members nobody can tell.
-func (a *asking) whose() (who schemas.Caller, calls []*patience, ok bool) {
+// whose is the one member whose calls are on their way, and those calls; or why nobody can be asked.
+func (a *asking) whose() (who schemas.Caller, calls []*patience, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p, c := range a.calls {
 		if len(calls) > 0 && c.Member != who.Member {
-			return schemas.Caller{}, nil, false
+			return schemas.Caller{}, nil, "several members call at once, and it cannot be told whom it asks"
 		}
 		who, calls = c, append(calls, p)
 	}
-	return who, calls, len(calls) > 0
+	if len(calls) == 0 {
+		return who, nil, "nobody was calling it"
+	}
+	return who, calls, ""
+}
+
+// pause stops the clocks of calls until resume; ok is false when one of them was asked about too often.
+func pause(calls []*patience) (resume func(), ok bool) {
+	stopped := make([]*patience, 0, len(calls))
+	resume = func() {
+		for _, p := range stopped {
+			p.resume()
+		}
+	}
+	for _, p := range calls {
+		if !p.pause() {
+			return resume, false
+		}
+		stopped = append(stopped, p)
+	}
+	return resume, true
 }
 
 // elicit answers a server that asks for input. Nobody but the one whose call it is may be asked, so a question outside of a call, or
-// while members call at once, is declined, as is one that would send a person to a page.
+// while members call at once, is declined, as is one that would send a person to a page. It ends with the calls that it may be about.
 func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
-	declined := json.RawMessage(`{"action":"decline"}`)
-	var q struct {
+	q, why := i.question(params)
+	who, calls, unclear := i.asking.whose()
+	if why = cmp.Or(why, unclear); why != "" {
+		return i.decline(ctx, who, why), nil
+	}
+	resume, ok := pause(calls)
+	defer resume()
+	if !ok {
+		return i.decline(ctx, who, "it asked too often in one call"), nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		defer cancel()
+		for _, p := range calls {
+			select {
+			case <-p.over:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	q.Caller = who
+	answer, err := i.t.r.opt.Ask.Elicit(ctx, q)
+	if err != nil {
+		if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeAsk {
+			return i.decline(ctx, who, "nobody could be asked"), nil
+		}
+		return nil, err
+	}
+	return json.Marshal(answer)
+}
+
+// question reads what a server asks; why says why it cannot be put to anybody.
+func (i *instance) question(params json.RawMessage) (q schemas.Elicit, why string) {
+	var in struct {
 		Mode    string          `json:"mode"`
 		Message string          `json:"message"`
 		Schema  json.RawMessage `json:"requestedSchema"`
 	}
-	if err := json.Unmarshal(params, &q); err != nil || q.Mode != "" && q.Mode != "form" || len(q.Schema) > maxAnswer {
-		return declined, nil
+	if err := json.Unmarshal(params, &in); err != nil {
+		return q, "its question cannot be read"
 	}
-	schema, err := cleanSchema(q.Schema)
+	if in.Mode != "" && in.Mode != "form" {
+		return q, "it would send a person to a page"
+	}
+	schema, err := cleanSchema(in.Schema)
+	if err != nil || len(in.Schema) > maxAnswer {
+		return q, "its form cannot be used"
+	}
+	compiled, err := compile(schema, true)
 	if err != nil {
-		return declined, nil
+		return q, "its form cannot be used"
 	}
-	who, calls, ok := i.asking.whose()
-	if !ok {
-		return declined, nil
-	}
-	for _, p := range calls {
-		p.pause()
-		defer p.resume()
-	}
-	def := definition{Tool: schemas.Tool{Server: i.name, Input: schema}, compile: func() (*jsonschema.Schema, error) { return compile(schema) }}
-	answer, err := i.t.r.opt.Ask.Elicit(ctx, schemas.Elicit{
-		Caller: who, Server: i.name, Message: short(schemas.Clean(i.veil(q.Message), false), maxQuestion), Schema: schema,
+	def := definition{Tool: schemas.Tool{Server: i.name, Input: schema}, compile: func() (*jsonschema.Schema, error) { return compiled, nil }}
+	return schemas.Elicit{
+		Server: i.name, Message: short(schemas.Clean(i.veil(in.Message), false), maxQuestion), Schema: schema,
 		Check: func(raw json.RawMessage) schemas.Problems {
 			v, err := decode(raw)
 			if err != nil {
@@ -119,12 +185,25 @@ func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.Raw
 			}
 			return def.check(v)
 		},
-	})
-	if err != nil {
-		if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeAsk {
-			return declined, nil
-		}
-		return nil, err
+	}, ""
+}
+
+// decline writes down why a question is declined for the one it was meant for; the same reason once for a start of the server.
+func (i *instance) decline(ctx context.Context, who schemas.Caller, why string) json.RawMessage {
+	i.asking.mu.Lock()
+	said := i.asking.told[why]
+	if i.asking.told == nil {
+		i.asking.told = map[string]bool{}
 	}
-	return json.Marshal(answer)
+	i.asking.told[why] = true
+	i.asking.mu.Unlock()
+	if !said {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
+		defer cancel()
+		rec := schemas.Record{At: i.t.r.opt.Now(), Thread: i.t.id, Member: who.Member, Name: who.Name, Door: who.Door, Event: schemas.EventElicit, Server: i.name, Detail: "declined: " + why}
+		if _, err := i.t.r.opt.Journal.Append(ctx, rec); err != nil {
+			i.t.r.opt.Log.Error("cannot write the audit record of a question", "thread", i.t.id, "server", i.name, "err", err)
+		}
+	}
+	return json.RawMessage(`{"action":"decline"}`)
 }

@@ -12,22 +12,22 @@ import (
 func TestAsking_OnlyTheOneWhoseCallItIs(t *testing.T) {
 	ann, bob := schemas.Caller{Member: "ann"}, schemas.Caller{Member: "bob"}
 	var a asking
-	if _, _, ok := a.whose(); ok {
+	if _, _, why := a.whose(); why == "" {
 		t.Error("somebody is asked though nobody called")
 	}
 	_, end1 := a.call(t.Context(), ann, time.Minute)
 	_, end2 := a.call(t.Context(), ann, time.Minute)
-	if who, calls, ok := a.whose(); !ok || who.Member != "ann" || len(calls) != 2 {
-		t.Errorf("%+v, %d calls, %t", who, len(calls), ok)
+	if who, calls, why := a.whose(); why != "" || who.Member != "ann" || len(calls) != 2 {
+		t.Errorf("%+v, %d calls, %q", who, len(calls), why)
 	}
 	_, end3 := a.call(t.Context(), bob, time.Minute)
-	if who, _, ok := a.whose(); ok {
+	if who, _, why := a.whose(); why == "" {
 		t.Errorf("%+v is asked though two members called", who)
 	}
 	end1()
 	end2()
-	if who, _, ok := a.whose(); !ok || who.Member != "bob" {
-		t.Errorf("%+v, %t", who, ok)
+	if who, _, why := a.whose(); why != "" || who.Member != "bob" {
+		t.Errorf("%+v, %q", who, why)
 	}
 	end3()
 }

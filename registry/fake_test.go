@@ -68,7 +68,8 @@ type speaker struct {
 	tag  string // who it is, for whoami
 	exit func()
 
-	token, dir string // variables of its environment
+	token, dir string      // variables of its environment
+	heard      chan string // answers to its questions
 
 	calls sync.WaitGroup
 
@@ -102,6 +103,9 @@ func (s *speaker) saw(prefix string) (n int) {
 }
 
 func (s *speaker) serve(r io.Reader) {
+	if s.heard != nil {
+		defer close(s.heard)
+	}
 	lines := bufio.NewReaderSize(r, 1<<16)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -145,6 +149,11 @@ func (s *speaker) serve(r io.Reader) {
 			s.send(`{"jsonrpc":"2.0","id":%s,"result":{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}]}}`, m.ID)
 		case "ping":
 			s.send(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+		case "":
+			select {
+			case s.heard <- strings.TrimSpace(string(line)):
+			default:
+			}
 		default:
 			if m.ID != nil {
 				s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, m.ID)
@@ -213,6 +222,19 @@ func (s *speaker) call(m message) {
 	case "rpc":
 		s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"quota \u001b[31mexceeded"}}`, m.ID)
 	case "hang":
+	case "ask": // with its arguments as the question, and as often as they say; then it gives the last answer
+		var a struct{ Times int }
+		_ = json.Unmarshal(p.Arguments, &a)
+		answer := ""
+		for n := range max(a.Times, 1) {
+			s.send(`{"jsonrpc":"2.0","id":"%s-%d","method":"elicitation/create","params":%s}`, strings.Trim(string(m.ID), `"`), n, p.Arguments)
+			answer = <-s.heard
+		}
+		text(answer)
+	case "ask-and-go": // before it has an answer
+		s.send(`{"jsonrpc":"2.0","id":"late","method":"elicitation/create","params":%s}`, p.Arguments)
+		time.Sleep(50 * time.Millisecond)
+		text("went on")
 	case "die":
 		s.exit()
 	case "wait":
@@ -264,7 +286,7 @@ func (l *launcher) Launch(ctx context.Context, in schemas.Launch) (io.ReadWriteC
 	}
 	here, there := net.Pipe()
 	c := &conn{Conn: here, pid: 1000 + len(l.launches), closed: make(chan struct{}), said: "exited with 1: " + sc.Crash}
-	s := &speaker{script: sc, w: there, tag: fmt.Sprintf("%s/%s/%s/%s", in.Thread, in.Server, in.Command, in.Env["TOKEN"].Reveal()), exit: func() { there.Close() }, token: in.Env["TOKEN"].Reveal(), dir: in.Env["DIR"].Reveal()}
+	s := &speaker{script: sc, w: there, tag: fmt.Sprintf("%s/%s/%s/%s", in.Thread, in.Server, in.Command, in.Env["TOKEN"].Reveal()), exit: func() { there.Close() }, heard: make(chan string, 1), token: in.Env["TOKEN"].Reveal(), dir: in.Env["DIR"].Reveal()}
 	l.speakers = append(l.speakers, s)
 	if sc.Crash != "" {
 		there.Close()
@@ -412,3 +434,9 @@ func (j *journal) last() schemas.Record {
 type gateFunc func(context.Context, schemas.Ask) (schemas.Answer, error)
 
 func (g gateFunc) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) { return g(ctx, a) }
+
+type askFunc func(context.Context, schemas.Elicit) (schemas.Elicited, error)
+
+func (f askFunc) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, error) {
+	return f(ctx, q)
+}

@@ -106,8 +106,8 @@ func walk(v any, depth int, changed *bool) error {
 }
 
 // compile makes a validator that never leaves the document. Patterns that RE2 does not know (look-around) are not
-// checked here; the server checks them.
-func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+// checked here; the server checks them. With formats, "email" and the like are checked, too.
+func compile(schema json.RawMessage, formats bool) (*jsonschema.Schema, error) {
 	v, err := decode(schema)
 	if err != nil {
 		return nil, errNotValid
@@ -118,7 +118,7 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 		}
 	}
 	c := jsonschema.NewCompiler()
-	c.Draft = jsonschema.Draft2020
+	c.Draft, c.AssertFormat = jsonschema.Draft2020, formats
 	c.LoadURL = func(string) (io.ReadCloser, error) { return nil, errRemote }
 	if err := c.AddResource("tool:///schema", bytes.NewReader(schema)); err != nil {
 		return nil, errNotValid

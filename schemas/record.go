@@ -42,6 +42,7 @@ const (
 	EventPolicy    Event = "policy"
 	EventSecret    Event = "secret"  // set, replaced or deleted; names only
 	EventOutside   Event = "outside" // files changed outside of chat
+	EventDropped   Event = "dropped" // the thread was deleted on its platform
 	EventElicit    Event = "elicit"  // a server asked the one who called it for input; names of fields only
 	EventServer    Event = "server"  // started, stopped, failed
 )

@@ -32,7 +32,7 @@ func run(ctx context.Context, folder string, session *discordgo.Session, opt dis
 	if err != nil {
 		return err
 	}
-	opt.Bot, opt.Threads = h.Bot, h.Store.Threads
+	opt.Bot, opt.Threads = h.Bot, h.Store.Stored
 	door, err := discord.Attach(session, opt)
 	if err != nil {
 		return err

@@ -64,10 +64,10 @@ type Options struct {
 	// shortened; called by the goroutine that reads, it must not block.
 	OnNoise func(first string)
 
-	// OnElicit asks a person on behalf of the server (form and URL mode) and
-	// returns the ElicitResult object. Its context ends with the session or
-	// when the server withdraws the question, and has no other deadline. An
-	// error answers "cancel". nil means that the ability is not declared.
+	// OnElicit asks a person on behalf of the server and returns the
+	// ElicitResult object. Its context ends with the session or when the server
+	// withdraws the question, and has no other deadline. An error answers
+	// "cancel". nil means that the ability is not declared.
 	OnElicit func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
 }
 
