@@ -183,3 +183,5 @@ func until(t *testing.T, what string, is func() bool) {
 		}
 	}
 }
+
+func (m *mind) Has(context.Context, schemas.ThreadID) (bool, error) { return true, nil }
