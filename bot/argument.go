@@ -13,8 +13,9 @@ import (
 // argument is one property of a tool's input schema, as a field and as what its values are turned into.
 type argument struct {
 	Field
-	enum []json.RawMessage // of a choice, in the order of Options
-	list *argument         // what each line of a list is; nil: no list
+	title string            // what the schema calls it for people
+	enum  []json.RawMessage // of a choice, in the order of Options
+	list  *argument         // what each line of a list is; nil: no list
 }
 
 // maxFields bounds a form; a schema with more properties is called with JSON.
@@ -26,9 +27,11 @@ type property struct {
 	Title       string            `json:"title"`
 	Description string            `json:"description"`
 	Enum        []json.RawMessage `json:"enum"`
+	EnumNames   []string          `json:"enumNames"`
 	Const       json.RawMessage   `json:"const"`
 	Default     json.RawMessage   `json:"default"`
 	AnyOf       []property        `json:"anyOf"`
+	OneOf       []property        `json:"oneOf"`
 	Items       json.RawMessage   `json:"items"`
 	Format      string            `json:"format"`
 }
@@ -93,35 +96,82 @@ func ordered(raw json.RawMessage) []named {
 }
 
 func (p property) argument(name string) argument {
-	f := argument{Field: Field{Name: name, Label: short(clean(name), 60), Hint: firstLine(p.Description, 90)}}
+	f := argument{Field: Field{Name: name, Label: short(clean(name), 60), Hint: firstLine(p.Description, 90)}, title: short(clean(p.Title), 60)}
 	kind := p.kind()
 	for _, alt := range p.AnyOf { // optional values are often written as anyOf with null
 		if kind == "json" && len(p.Type) == 0 && alt.kind() != "json" && string(alt.Type) != `"null"` {
 			kind, p.Enum = alt.kind(), alt.Enum
 		}
 	}
-	if len(p.Const) > 0 {
-		p.Enum = []json.RawMessage{p.Const}
-	}
 	f.Kind = kind
 	if len(p.Default) > 0 && string(p.Default) != "null" {
 		f.Default = text(p.Default)
 	}
-	if len(p.Enum) > 0 {
-		f.Kind, f.enum = "choice", p.Enum
-		for _, e := range p.Enum {
-			f.Options = append(f.Options, clean(text(e)))
+	if f.enum, f.Options = p.choices(); len(f.enum) > 0 {
+		f.Kind = "choice"
+		if i := f.choice(f.Default); i >= 0 {
+			f.Default = f.Options[i]
 		}
 	}
 	if item := p.item(); item != nil && f.Kind == "json" {
 		f.Kind, f.list = "multiline", item
-		f.Hint = strings.TrimPrefix(f.Hint+", one a line", ", ")
+		hint := ", one a line"
+		if len(item.Options) > 0 {
+			hint += " of " + strings.Join(item.Options, ", ")
+		}
+		f.Hint = strings.TrimPrefix(f.Hint+hint, ", ")
 		return f
 	}
 	if f.Kind == "json" {
 		f.Hint = strings.TrimPrefix(f.Hint+", as JSON", ", ")
 	}
+	if f.Hint == "" {
+		f.Hint = map[string]string{"email": "an e-mail address", "uri": "an address, such as https://example.com", "date": "such as 2026-11-20",
+			"date-time": "such as 2026-11-20T12:00:00Z"}[p.Format]
+	}
 	return f
+}
+
+// choices gives the values that a property may have, and what people see for them: titles where there are distinct ones (MCP
+// specification, Elicitation, enum schemas).
+func (p property) choices() (values []json.RawMessage, shown []string) {
+	values = p.Enum
+	var titles []string
+	if len(p.EnumNames) == len(values) {
+		titles = p.EnumNames
+	}
+	if len(p.Const) > 0 {
+		values, titles = []json.RawMessage{p.Const}, nil
+	}
+	for _, list := range [][]property{p.OneOf, p.AnyOf} {
+		if len(values) == 0 && len(list) > 0 && !slices.ContainsFunc(list, func(o property) bool { return len(o.Const) == 0 }) {
+			for _, o := range list {
+				values, titles = append(values, o.Const), append(titles, o.Title)
+			}
+		}
+	}
+	seen := map[string]bool{"": true}
+	for i := range values {
+		shown = append(shown, clean(text(values[i])))
+	}
+	for i, title := range titles {
+		if titles[i] = short(clean(title), 80); seen[titles[i]] {
+			return values, shown
+		}
+		seen[titles[i]] = true
+	}
+	if len(titles) == len(values) && len(values) > 0 {
+		shown = titles
+	}
+	return values, shown
+}
+
+// choice is the place of a value among a choice's, by what is shown or by itself; -1 if it is none of them.
+func (f argument) choice(v string) int {
+	if i := slices.Index(f.Options, v); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(f.enum, func(e json.RawMessage) bool { return text(e) == v })
 }
 
 // item is what the items of a list are, if each of them fits on a line; else nil.
@@ -130,7 +180,7 @@ func (p property) item() *argument {
 	if string(p.Type) != `"array"` || json.Unmarshal(p.Items, &one) != nil || len(p.Default) > 0 {
 		return nil
 	}
-	if k := one.kind(); k == "json" && len(one.Enum) == 0 {
+	if values, _ := one.choices(); one.kind() == "json" && len(values) == 0 {
 		return nil
 	}
 	f := one.argument("")
@@ -223,7 +273,7 @@ func (f argument) typed(v string) (json.RawMessage, string) {
 		}
 		return nil, "yes or no"
 	case "choice":
-		if i := slices.Index(f.Options, trimmed); i >= 0 {
+		if i := f.choice(trimmed); i >= 0 {
 			return f.enum[i], ""
 		}
 		return nil, "one of " + strings.Join(f.Options, ", ")

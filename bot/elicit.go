@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"bobbin/schemas"
@@ -11,21 +12,19 @@ import (
 // Elicit puts a server's question to the member whose call it is, in a form that only that member sees, and waits for the answer, the
 // end of ctx, or the card's time. Without a door that reaches the member it answers CodeAsk at once. Values are written down nowhere.
 func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
+	waiting, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
 	defer cancel()
 	answers := make(chan schemas.Elicited, 1)
-	fields := formFields(q.Schema)
+	fields := questionFields(q)
 	var names []string
-	for i, f := range fields {
+	for _, f := range fields {
 		names = append(names, f.Name)
-		if wantsSecret(f.Name + " " + f.Label) {
-			fields[i].Hint = strings.TrimPrefix(f.Hint+" · looks like a secret: "+q.Server+" would get it", " · ")
-		}
 	}
 	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: short("asks for "+clean(strings.Join(names, ", ")), 300)}); err != nil {
 		return schemas.Elicited{}, err
 	}
-	a := &openAsk{notice: Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: b.question(q, fields, answers)}}
+	a := &openAsk{notice: Notice{Thread: q.Caller.Thread, To: q.Caller.Member}}
+	a.notice.Reply = b.question(waiting, q, a, fields, answers)
 	if !b.askAloud(a) {
 		b.cards.drop(a.notice.Reply.ID)
 		return schemas.Elicited{}, &schemas.Error{Code: schemas.CodeAsk, Text: q.Server + " asks for input, and nobody could be asked", Hint: "call it in a chat door"}
@@ -36,21 +35,39 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 	select {
 	case answer := <-answers:
 		return answer, nil
-	case <-ctx.Done():
+	case <-waiting.Done():
 	}
-	b.cards.drop(a.notice.Reply.ID)
+	b.ears.mu.Lock()
+	card := a.notice.Reply.ID
+	b.ears.mu.Unlock()
+	b.cards.drop(card)
 	select {
 	case answer := <-answers: // given in the same moment
 		return answer, nil
 	default:
 	}
-	b.publish(Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: Reply{Private: true, Replace: a.notice.Reply.ID,
+	b.noted(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: "not answered"})
+	b.publish(Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: Reply{Private: true, Replace: card,
 		Blocks: []Block{{Text: clean(q.Server) + " waits for its answer no longer"}}}}, "")
 	return schemas.Elicited{Action: "cancel"}, nil
 }
 
-// question is the card of an elicitation. A refused answer asks again, with all mistakes.
-func (b *Bot) question(q schemas.Elicit, fields []argument, answers chan<- schemas.Elicited) Reply {
+// questionFields gives the form's fields, by their titles, with a warning at those that nobody should fill in.
+func questionFields(q schemas.Elicit) []argument {
+	fields := formFields(q.Schema)
+	for i, f := range fields {
+		if f.title != "" {
+			fields[i].Label = f.title
+		}
+		if wantsSecret(f.Name + " " + f.title + " " + f.Hint) {
+			fields[i].Hint = strings.TrimPrefix(f.Hint+" · looks like a secret: "+clean(q.Server)+" would get it", " · ")
+		}
+	}
+	return fields
+}
+
+// question is the card of an elicitation, for as long as waiting lasts. A refused answer asks again, with all mistakes.
+func (b *Bot) question(waiting context.Context, q schemas.Elicit, a *openAsk, fields []argument, answers chan<- schemas.Elicited) Reply {
 	r := Reply{Private: true, Choices: []Choice{{Key: "decline", Label: "Decline"}}, Blocks: []Block{
 		{Text: clean(q.Server) + " asks you, in the middle of your call"},
 		{Code: cleanLines(q.Message)},
@@ -66,22 +83,43 @@ func (b *Bot) question(q schemas.Elicit, fields []argument, answers chan<- schem
 	}
 	c := &card{by: q.Caller, role: schemas.Guest, may: requesterOnly(q.Caller)}
 	c.act = func(ctx context.Context, t turn, act Action) (Reply, error) {
+		if waiting.Err() != nil {
+			return Reply{}, gone()
+		}
 		if act.Choice == "decline" {
 			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "decline"})
 		}
 		content, problems := arguments(fields, act.Values)
 		if len(problems) == 0 {
-			problems = q.Check(content)
+			problems = labelled(fields, q.Check(content))
 		}
-		if len(problems) > 0 {
-			again := mistakes("the answer", problems, "")
-			again.Blocks[0].Text = strings.Replace(again.Blocks[0].Text, "nothing was changed", "nothing was sent", 1)
-			again.Private, again.Form, again.Choices = true, r.Form, r.Choices
-			return b.deal(c, again), nil
+		if len(problems) == 0 {
+			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "accept", Content: content})
 		}
-		return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "accept", Content: content})
+		again := mistakes("the answer", problems, "")
+		again.Blocks[0].Text = strings.Replace(again.Blocks[0].Text, "nothing was changed", "nothing was sent", 1)
+		again.Private, again.Form, again.Choices = true, r.Form, r.Choices
+		again = b.deal(c, again)
+		b.ears.mu.Lock() // who comes later is asked on the card that is open now
+		a.notice.Reply.ID, a.notice.Reply.Expires = again.ID, again.Expires
+		b.ears.mu.Unlock()
+		return again, nil
 	}
 	return b.deal(c, r)
+}
+
+// labelled names the field at each mistake of an answer.
+func labelled(fields []argument, ps schemas.Problems) schemas.Problems {
+	ps = slices.Clone(ps)
+	for i, p := range ps {
+		for _, f := range fields {
+			if p.Pointer == "/"+f.Name || strings.HasPrefix(p.Pointer, "/"+f.Name+"/") {
+				ps[i].Text = f.Label + ": " + p.Text
+				break
+			}
+		}
+	}
+	return ps
 }
 
 // elicited writes down that there is an answer, never what it is, and lets the call go on.
