@@ -157,7 +157,7 @@ func (t *turn) wait(ctx context.Context, replies <-chan bot.Reply, lines <-chan 
 			w.mu.Lock()
 			w.reply = &reply
 			w.mu.Unlock()
-			if !t.hidden(reply) {
+			if !t.hidden(reply) || !t.private && !t.alone() { // else it waits behind Refresh
 				t.post(ctx, reply)
 			}
 			return
@@ -177,6 +177,8 @@ func (t *turn) progress(ctx context.Context, line string) {
 		return
 	}
 	t.thinking.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, progressWait) // the answer waits for it
+	defer cancel()
 	if _, err := t.d.rest.EditOriginal(ctx, t.i, out); err != nil {
 		t.d.opt.Log.Debug("discord: progress is not shown", "channel", t.i.ChannelID, "err", err)
 	}
@@ -214,6 +216,9 @@ func (t *turn) again(ctx context.Context, w *work) {
 	t.answer(ctx, *reply)
 }
 
+// stays reports whether a card can still be answered after that: what was refused without using it up. One that is over is not shown on.
+func stays(r bot.Reply) bool { return r.Bad && r.Replace == "" && r.Code != schemas.CodeExpired }
+
 // hidden reports whether a reply is for the one who asked alone: what the bot says is private, and refusals, which concern nobody else.
 func (t *turn) hidden(r bot.Reply) bool {
 	return r.Private || r.Bad && r.ID == "" && r.Code != schemas.CodeFailed && r.Code != schemas.CodeNotReady && r.Code != schemas.CodeUnknown || t.help()
@@ -229,7 +234,11 @@ func (t *turn) answer(ctx context.Context, r bot.Reply) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restWait)
 	defer cancel()
 	if t.first == 0 && formOnly(r) && t.i.Type != wire.Submitted {
-		t.form(ctx, &draft{reply: r, on: t.on, member: t.caller.Member, values: map[string]string{}}, 0)
+		f := &draft{reply: r, on: t.on, member: t.caller.Member, values: map[string]string{}}
+		if t.message() && r.Replace != "" && r.Replace == t.id { // Discord does not tell that a modal was closed
+			t.d.deck.turn(t.i.Data.CustomID, slot{does: next, draft: f, reply: r, member: t.caller.Member, name: t.caller.Name, expires: r.Expires})
+		}
+		t.form(ctx, f, 0)
 		return
 	}
 	private := t.hidden(r)
@@ -238,7 +247,7 @@ func (t *turn) answer(ctx context.Context, r bot.Reply) {
 	switch {
 	case t.message() && t.alone() && !private: // what was private is done with, the outcome is for all
 		err = t.outcome(ctx, r, pen)
-	case t.message() && t.alone() && (r.Replace != "" || r.ID == "" || r.Private):
+	case t.message() && t.alone() && !(t.id != "" && stays(r)):
 		pen.V2 = true
 		err = t.inPlace(ctx, r, draw.Reply(r, pen), private)
 	case t.message() && !t.alone() && !private && r.Replace != "" && r.Replace == t.id:
@@ -417,20 +426,26 @@ func (t *turn) lost(ctx context.Context, r bot.Reply, err error) {
 		return
 	case unknownInteraction, unknownWebhook, badToken, 10008:
 		t.d.opt.Log.Info("discord: an interaction ended before its answer; it is posted", "channel", t.i.ChannelID, "err", err)
+		if t.message() && !t.alone() && r.Replace != "" && r.Replace == t.id {
+			t.d.rewrite(ctx, card{channel: t.i.ChannelID, message: t.i.Message.ID}, draw.Settled(t.on, t.how, bot.Reply{}, draw.Pen{})[0])
+		}
 		t.post(ctx, r)
 		return
 	}
 	ref := reference()
 	t.d.opt.Log.Error("discord: an answer was not taken", "ref", ref, "channel", t.i.ChannelID, "err", err)
 	say := draw.Line("something went wrong on my side, reference "+ref+"; the operator can find it in the log · `/mcp list` shows how things are", draw.Pen{Private: true})
-	if t.first == 0 || t.first == wire.CallbackMessage {
+	acked := t.first == wire.CallbackDefer || t.first == wire.CallbackDeferUpdate
+	if !acked { // as far as is known
 		err = t.d.rest.Callback(ctx, t.i, wire.Callback{Type: wire.CallbackMessage, Message: &say})
+		acked = link.CodeOf(err) == answeredAlready
 	}
-	if err != nil && t.first > 0 {
+	if err != nil && acked {
 		_, err = t.d.rest.Followup(ctx, t.i, say)
 	}
 	if err != nil {
-		t.d.opt.Log.Error("discord: not even that could be said", "ref", ref, "err", err)
+		t.d.opt.Log.Error("discord: the interaction takes no words, the answer is posted", "ref", ref, "err", err)
+		t.post(ctx, r)
 	}
 }
 

@@ -105,6 +105,15 @@ func (d *deck) deal(s slot) string {
 	return id
 }
 
+// turn makes a component that is shown already stand for something else.
+func (d *deck) turn(id string, s slot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.slots[id]; ok {
+		d.slots[id] = s
+	}
+}
+
 func (d *deck) find(id string) (slot, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,6 +17,7 @@ const (
 	ackWait      = time.Second // for the bot's reply, before the answer is put off
 	completeWait = 1500 * time.Millisecond
 	restWait     = time.Minute // for what is sent after the first answer
+	progressWait = 5 * time.Second
 )
 
 // interaction answers one interaction. It runs in a goroutine of its own.
@@ -26,6 +27,10 @@ func (d *Door) interaction(ctx context.Context, i wire.Interaction) {
 		if p := recover(); p != nil {
 			ref := reference()
 			d.opt.Log.Error("discord: an interaction broke", "ref", ref, "panic", d.rest.Redact(sprint(p)), "stack", d.rest.Redact(stack()))
+			if i.Type == wire.Typing { // it takes suggestions and no words
+				t.suggest(ctx, nil)
+				return
+			}
 			t.answer(ctx, bot.Reply{Bad: true, Private: true, Code: schemas.CodeInternal,
 				Blocks: []bot.Block{{Text: "something went wrong on my side, reference " + ref + "; the operator can find it in the log. Your config is unchanged"}}})
 		}
@@ -119,9 +124,13 @@ func (t *turn) complete(ctx context.Context) {
 			}
 		}
 	}
-	again, done := context.WithTimeout(context.WithoutCancel(ctx), completeWait)
-	defer done()
-	t.ack(again, wire.Callback{Type: wire.CallbackAutocomplete, Choices: found})
+	t.suggest(ctx, found)
+}
+
+func (t *turn) suggest(ctx context.Context, found []wire.Choice) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completeWait)
+	defer cancel()
+	t.ack(ctx, wire.Callback{Type: wire.CallbackAutocomplete, Choices: found})
 }
 
 func (t *turn) press(ctx context.Context) {
@@ -191,7 +200,10 @@ func (t *turn) form(ctx context.Context, f *draft, page int) {
 		t.answer(ctx, no("a value here is longer than the 4,000 characters that a form in Discord holds · `/mcp download`, change the file, then `/mcp upload`"))
 		return
 	}
-	t.ack(ctx, wire.Callback{Type: wire.CallbackModal, Modal: &m})
+	if !t.ack(ctx, wire.Callback{Type: wire.CallbackModal, Modal: &m}) {
+		t.first = 0
+		t.answer(ctx, bot.Reply{Bad: true, Private: true, Code: schemas.CodeInternal, Blocks: []bot.Block{{Text: "the form could not be opened; nothing was changed · give the command once more"}}})
+	}
 }
 
 // submit takes a modal in: the next page, or all values to the bot.
