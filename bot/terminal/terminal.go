@@ -227,37 +227,41 @@ func (d *Door) end() {
 	}
 }
 
-// question asks in the middle of a request, until it is answered; /cancel takes the last of its choices, such as Decline.
+// question asks in the middle of a request, until it is answered. /cancel on a form, and the end of the input, take the last of its
+// choices, such as Decline: what runs must not wait for somebody who is gone.
 func (d *Door) question(ctx context.Context, q bot.Reply) {
 	for {
 		way := bot.Action{ID: q.ID}
-		choices := q.Choices
-		if q.Form != nil {
-			q.Choices = nil
+		last := ""
+		if len(q.Choices) > 0 {
+			last = q.Choices[len(q.Choices)-1].Key
 		}
-		d.show(q)
-		switch {
-		case q.Form != nil:
-			if len(choices) > 0 {
+		if q.Form != nil {
+			choices := q.Choices
+			q.Choices = nil
+			d.show(q)
+			if last != "" {
 				d.print(fmt.Sprintf("  /cancel: %s\n", clean(choices[len(choices)-1].Label)))
 			}
-			values, err := d.fill(*q.Form)
-			if way.Values = values; err != nil {
-				if len(choices) == 0 {
-					return
-				}
-				way.Values, way.Choice = nil, choices[len(choices)-1].Key
+			var err error
+			if way.Values, err = d.fill(*q.Form); err != nil {
+				way.Values, way.Choice = nil, last
 			}
-		default:
+		} else {
+			d.show(q)
 			line, _, err := d.in.ReadLine("> ", false)
-			if err != nil {
-				return
-			}
 			a := d.answer(strings.TrimSpace(line))
-			if a == nil {
+			switch {
+			case a != nil:
+				way = *a
+			case err != nil:
+				way.Choice = last
+			default:
 				continue
 			}
-			way = *a
+		}
+		if way.Values == nil && way.Choice == "" {
+			return
 		}
 		r := d.let(ctx, bot.Request{Caller: d.opt.Caller, Action: &way})
 		if !r.Bad || r.Form == nil {

@@ -220,3 +220,42 @@ func TestStop(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// A question in the middle of a request is answered there and then. On a pipe that ends, or with /cancel, its last choice is taken,
+// so that nothing waits for ever.
+func TestQuestion_InTheMiddleOfARequest(t *testing.T) {
+	form := &bot.Form{Title: "answer demo", Fields: []bot.Field{{Name: "who", Label: "who", Required: true}}}
+	choices := []bot.Choice{{Key: "accept", Label: "Accept"}, {Key: "decline", Label: "Decline"}}
+	for name, c := range map[string]struct {
+		form   *bot.Form
+		lines  []string
+		choice string
+		who    string
+	}{
+		"form":             {form, []string{"call", "Ann"}, "", "Ann"},
+		"form, cancelled":  {form, []string{"call", "/cancel"}, "decline", ""},
+		"form, the end":    {form, []string{"call"}, "decline", ""},
+		"choice":           {nil, []string{"call", "maybe", "Accept"}, "accept", ""},
+		"choice, the end":  {nil, []string{"call"}, "decline", ""},
+		"choice, nonsense": {nil, []string{"call", "maybe"}, "decline", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, answers := &script{}, make(chan bot.Action, 1)
+			s.answer = func(r bot.Request) bot.Reply {
+				if r.Action != nil {
+					answers <- *r.Action
+					return say("heard")
+				}
+				q := say("demo asks you")
+				q.ID, q.Form, q.Choices, q.Expires = "nonce", c.form, choices, time.Now().Add(time.Minute)
+				s.notices <- bot.Notice{Thread: "t1", To: "alice", Reply: q}
+				a := <-answers
+				return say("called with " + a.Choice + a.Values["who"])
+			}
+			out := talk(t, s, terminal.Options{}, c.lines...)
+			if !strings.Contains(out, "demo asks you") || !strings.Contains(out, "called with "+c.choice+c.who) {
+				t.Error(out)
+			}
+		})
+	}
+}
