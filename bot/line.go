@@ -190,7 +190,7 @@ func (b *Bot) unknownVerb(name string) error {
 		}
 	}
 	hint := "`/mcp help` lists what there is"
-	if n := nearest(name, known); n != "" {
+	if n := schemas.Nearest(name, known); n != "" {
 		hint = "did you mean `/mcp " + n + "`? " + hint
 	}
 	return &schemas.Error{Code: schemas.CodeNotFound, Text: "/mcp has no such verb", Hint: hint}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
-
 	"bobbin/schemas"
 )
 
@@ -79,23 +77,8 @@ func reference() string {
 
 // notFound says that there is no such thing and offers the nearest one that the caller may see.
 func notFound(what, name string, known []string, hint string) error {
-	if n := nearest(name, known); n != "" {
+	if n := schemas.Nearest(name, known); n != "" {
 		hint = "did you mean " + clean(n) + "?"
 	}
 	return &schemas.Error{Code: schemas.CodeNotFound, Text: strings.TrimSpace("there is no " + what + " " + short(clean(name), 60)), Hint: hint}
-}
-
-// nearest gives the known word that is at most a third of its letters away, "" if there is none.
-func nearest(word string, known []string) string {
-	if len(word) > 80 {
-		return ""
-	}
-	best, at := "", 1<<30
-	for _, k := range known {
-		d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(k))
-		if d < at && d <= max(1, (len(k)+1)/3) {
-			best, at = k, d
-		}
-	}
-	return best
 }

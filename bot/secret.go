@@ -59,7 +59,7 @@ func (b *Bot) secretSet(ctx context.Context, t turn) (Reply, error) {
 		}
 	}
 	err = notFound("server of yours that uses that name", "", nil, "`/mcp list` shows what is needed")
-	if n := nearest(name, known); n != "" {
+	if n := schemas.Nearest(name, known); n != "" {
 		err = &schemas.Error{Code: schemas.CodeNotFound, Text: "no server of yours uses that name", Hint: "did you mean `/mcp secrets set " + clean(n) + "`?"}
 	}
 	return Reply{}, err
@@ -87,7 +87,7 @@ func (b *Bot) secretDelete(ctx context.Context, t turn) (Reply, error) {
 	}
 	if len(from) == 0 {
 		hint := "`/mcp secrets list` names them"
-		if n := nearest(name, known); n != "" {
+		if n := schemas.Nearest(name, known); n != "" {
 			hint = "did you mean " + clean(n) + "?"
 		}
 		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "your vault holds no such value here", Hint: hint}

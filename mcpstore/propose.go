@@ -5,12 +5,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"bobbin/mcpstore/internal/config"
 	"bobbin/schemas"
-
-	"github.com/agnivade/levenshtein"
 )
 
 // connectSource is the Edit.Source that may add servers by URL.
@@ -398,11 +395,12 @@ func invalid(text, hint string) *schemas.Error {
 
 func unknownServer(cfg schemas.Config, name string) *schemas.Error {
 	e := &schemas.Error{Code: schemas.CodeNotFound, Text: fmt.Sprintf("no server is called %.60q here", name), Hint: "`/mcp list` shows all"}
-	best := max(2, len(name)/3) + 1
+	var names []string
 	for _, entry := range cfg.Entries {
-		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(entry.Name)); d < best && len(name) <= 100 {
-			best, e.Hint = d, fmt.Sprintf("did you mean %q?", entry.Name)
-		}
+		names = append(names, entry.Name)
+	}
+	if near := schemas.Nearest(name, names); near != "" {
+		e.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return e
 }

@@ -11,7 +11,6 @@ import (
 
 	"bobbin/schemas"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
@@ -270,13 +269,7 @@ func (d *definition) nearest(where, name string) string {
 
 // didYouMean gives a hint with the nearest name, "" if none is near.
 func didYouMean(name string, names []string) string {
-	best, distance := "", len(name)/3+1
-	name = cut(name, 200)
-	for _, n := range names {
-		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(n)); d <= distance && (best == "" || d < distance || n < best) {
-			best, distance = n, d
-		}
-	}
+	best := schemas.Nearest(name, names)
 	if best == "" {
 		return ""
 	}
