@@ -394,6 +394,14 @@ func TestForget(t *testing.T) {
 	}
 	wantValue(t, v, other, canary)
 	wantValue(t, v, elsewhere, canary)
+	for range 2 {
+		if err := v.Forget(t.Context(), "t1", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := v.Reveal(t.Context(), other)
+	wantCode(t, err, schemas.CodeNeeds)
+	wantValue(t, v, elsewhere, canary)
 }
 
 func TestLimits(t *testing.T) {
