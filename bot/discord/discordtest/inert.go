@@ -87,7 +87,7 @@ func Lively(text string) (wrong []string) {
 	plain := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, " ")
 	plain = regexp.MustCompile("``[^\n]*?``|`[^`\n]+`").ReplaceAllString(plain, " ")
 	plain = regexp.MustCompile(`<@\d+> this is for you alone`).ReplaceAllString(plain, " ")
-	plain = strings.ReplaceAll(plain, `\\`, " ")
+	plain = strings.ReplaceAll(plain, `\\`, "x") // a backslash is shown, so a line does not begin behind it
 	bare := regexp.MustCompile(`\\[^\w\s]`).ReplaceAllString(plain, "x")
 	for what, re := range live {
 		if m := re.FindString(bare); m != "" {
