@@ -123,8 +123,8 @@ func (v *Vault) Delete(ctx context.Context, k schemas.SecretKey) error {
 	})
 }
 
-// Forget deletes what all members entered for a server of a thread; with an empty server, for all of them. When a member's file cannot be changed it goes on with
-// the others and returns the first error.
+// Forget deletes what all members entered for a server of a thread; with an empty server, for all of them. When a
+// member's file cannot be changed it goes on with the others and returns the first error.
 func (v *Vault) Forget(ctx context.Context, thread schemas.ThreadID, server string) error {
 	if _, err := v.master(ctx); err != nil {
 		return err
