@@ -159,6 +159,7 @@ type Entry struct {
 	Approval  *Approval         // nil: never approved
 	Pins      map[string]string // tool name → Tool.Pin at approval; nil: none taken yet
 	Shadowed  bool              // an entry earlier in the load order has the name
+	Loan      *Loan             // of a connector that signs in: whose sign-in others may use; nil: each their own
 }
 
 // Pending reports whether the file's definition waits for approval.

@@ -152,12 +152,14 @@ type HeldTool struct {
 	Diff string // unified diff lines from the approved definition to the present one, cleaned; without file header
 }
 
-// Elicit is a server's question, in the middle of a call, to the member whose call it is (MCP specification, Elicitation, form mode).
+// Elicit is a server's question, in the middle of a call, to the member whose call it is (MCP specification, Elicitation).
+// Schema is of form mode, URL of URL mode; one of them is set.
 type Elicit struct {
 	Caller  Caller
 	Server  string
 	Message string          // the server's own words, cleaned, at most 2,000 characters
 	Schema  json.RawMessage // of the answer: an object of plain values
+	URL     string          // a page to open, whole; nobody has opened it, and nothing but a person's own press may
 	// Check gives all mistakes of an answer.
 	Check func(json.RawMessage) Problems
 }

@@ -138,7 +138,7 @@ func TestRealConnectors(t *testing.T) {
 				t.Error("written before Confirm")
 			}
 			c.say("Confirm")
-			c.hear(`far is ready in .* 15 tools`)
+			c.hear(`far is ready in .* 14 tools`)
 			c.say(`/mcp call far.echo {"message":"over the wire"}`, "/mcp list")
 			c.hear(`Echo: over the wire.*connectors.*far +ready`)
 			c.say("/mcp remove far", "Confirm")
