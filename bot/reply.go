@@ -32,6 +32,14 @@ type Block struct {
 	Table    *Table
 	File     *schemas.File // to download
 	Warning  string        // a plain warning about trust
+	Open     *Open         // a page to open in the person's own browser
+}
+
+// Open is a page that only a person's own press opens: a door never fetches, previews or embeds it. The URL is https, or http on
+// loopback, and is shown whole.
+type Open struct {
+	Label string // of the button: "Sign in at auth.example.com"
+	URL   string
 }
 
 // Fact is one line of a card's table.
