@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 	"mcpstore/internal/config":  nil,
 	"registry":                  {"registry/internal/session"},
 	"registry/internal/session": nil,
+	"oauth":                     nil,
 	"sandbox":                   nil,
 	"vault":                     nil,
 	"audit":                     nil,
@@ -54,6 +55,7 @@ var only = map[string]struct {
 }{
 	"github.com/mark3labs/mcp-go":   {[]string{"registry", "registry/internal/session"}, "MCP library types stop at the registry's wall"},
 	"github.com/fsnotify/fsnotify":  {[]string{"mcpstore"}, "one watcher serves hand edits and commits alike"},
+	"golang.org/x/oauth2":           {[]string{"oauth"}, "tokens are handled at one place"},
 	"os/exec":                       {[]string{"sandbox"}, "every program starts at one place, which also ends it"},
 	"github.com/spf13/cobra":        {[]string{"cmd/bobbin"}, "flags belong to the wiring"},
 	"github.com/gofrs/flock":        {[]string{"internal/durable", "audit"}, "locks between processes are made by the leaf"},

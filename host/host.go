@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"bobbin/internal/durable"
 	"bobbin/internal/safehttp"
 	"bobbin/mcpstore"
+	"bobbin/oauth"
 	"bobbin/registry"
 	"bobbin/sandbox"
 	"bobbin/schemas"
@@ -33,6 +35,22 @@ type Options struct {
 	Log     *slog.Logger
 	// Loopback lets connectors reach servers on this machine's own loopback: for programs whose members sit at it.
 	Loopback bool
+	Connect  Connect
+}
+
+// Connect is how members sign in to connectors by OAuth.
+type Connect struct {
+	// Public is the origin, such as https://bot.example.com, at which browsers anywhere reach Host.SignIns.Handler; "" for none:
+	// then members on Discord cannot sign in.
+	Public string
+	// Local makes Host.SignIns.Handler reachable on this machine's loopback and gives its origin. nil: no sign-in on this machine.
+	Local func() (string, error)
+	// Login is the operator's Discord application, by which browsers prove whose they are. nil: by a code that members type.
+	Login *oauth.Login
+	// Clients are registered beforehand, by issuer.
+	Clients map[string]oauth.Client
+	// Document is the URL of a client metadata document that others host; "" = the one under Public.
+	Document string
 }
 
 // Host is every room, plugged together. Its parts are safe for concurrent use while Run runs.
@@ -40,6 +58,7 @@ type Host struct {
 	Bot      *bot.Bot
 	Store    *mcpstore.Store
 	Registry *registry.Registry
+	SignIns  *oauth.SignIns
 
 	journal  *audit.Log
 	launcher launcher
@@ -63,7 +82,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + opt.Data + " cannot be used", Hint: "name another one with --data", Err: err}
 	}
 	folder := make(map[string]*durable.Dir)
-	for _, name := range []string{"users", "vault", "cache", "work"} {
+	for _, name := range []string{"users", "vault", "cache", "work", "locks"} {
 		if folder[name], err = data.Sub(name); err != nil {
 			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
 		}
@@ -84,9 +103,17 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	}
 	h.launcher = local{h.launcher, opt.place(h.launcher)}
 	late := &gate{}
+	guarded := opt.guarded()
+	h.SignIns, err = oauth.New(oauth.Options{
+		Vault: secrets, Names: secrets, Journal: h.journal, Locks: folder["locks"], HTTP: guarded, Check: opt.check, Public: opt.Connect.Public,
+		Local: opt.Connect.Local, Login: opt.Connect.Login, Clients: opt.Connect.Clients, Document: opt.Connect.Document, Done: late.signedIn, Log: opt.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	h.Registry, err = registry.New(registry.Options{
 		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
-		Cache: folder["cache"], HTTP: opt.guarded(), Version: opt.Version, Log: opt.Log,
+		Cache: folder["cache"], Credentials: h.SignIns.Client, Version: opt.Version, Log: opt.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -98,12 +125,15 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		Import: mcpstore.Import, Place: opt.place(h.launcher),
 		Version: opt.Version, Log: opt.Log,
 	})
-	late.bot = h.Bot
+	late.bot, late.live = h.Bot, h.Registry
 	return h, nil
 }
 
 // gate lets the registry ask and tell through the bot, which is made after it.
-type gate struct{ bot *bot.Bot }
+type gate struct {
+	bot  *bot.Bot
+	live *registry.Registry
+}
 
 func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
 	return g.bot.Ask(ctx, a)
@@ -115,6 +145,11 @@ func (g *gate) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, 
 
 func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool) {
 	g.bot.Held(ctx, thread, server, tools)
+}
+
+// signedIn lets what waited for a member's sign-in go on.
+func (g *gate) signedIn(thread schemas.ThreadID, member schemas.MemberID, link string) {
+	g.live.Poke(thread)
 }
 
 // drop removes a thread from the rooms that keep something of it: first what it wants, so that nothing starts any more.
@@ -132,15 +167,20 @@ func (d drop) Drop(ctx context.Context, id schemas.ThreadID) error {
 
 // guarded gives the client for connectors. Every call brings its own deadline, so that a tool may work longer than a header
 // usually takes. Loopback is never for Discord's threads: their members sit elsewhere.
-func (opt Options) guarded() func(schemas.ThreadID, schemas.Server) *http.Client {
+func (opt Options) guarded() func(schemas.ThreadID) *http.Client {
 	strict := safehttp.New(safehttp.Options{HeaderTimeout: 10 * time.Minute})
 	here := safehttp.New(safehttp.Options{AllowLoopback: opt.Loopback, HeaderTimeout: 10 * time.Minute})
-	return func(t schemas.ThreadID, _ schemas.Server) *http.Client {
+	return func(t schemas.ThreadID) *http.Client {
 		if t.IsSnowflake() {
 			return strict
 		}
 		return here
 	}
+}
+
+// check says whether a thread's connectors may lead to an address.
+func (opt Options) check(t schemas.ThreadID, raw string) (*url.URL, error) {
+	return safehttp.CheckURL(raw, opt.Loopback && !t.IsSnowflake())
 }
 
 // Run runs the rooms and the door, and waits for all of them; it returns when the door does or ctx ends, and is called once. No
@@ -164,6 +204,7 @@ func (h *Host) Run(ctx context.Context, door func(context.Context) error) error 
 	}
 	part(h.Registry.Run)
 	part(h.Bot.Run)
+	part(h.SignIns.Run)
 	part(func(ctx context.Context) error {
 		return h.Store.Run(ctx, h.Bot.Edited)
 	})

@@ -172,6 +172,27 @@ func (v *Vault) Names(ctx context.Context, m schemas.MemberID, thread schemas.Th
 	return slices.Compact(keys), nil
 }
 
+// Holders lists the values that all members have for a server of a thread; with an empty server, for all of them. It needs no
+// key. A member's file that cannot be read is an error, after the others were read.
+func (v *Vault) Holders(ctx context.Context, thread schemas.ThreadID, server string) ([]schemas.SecretKey, error) {
+	members, err := v.members()
+	if err != nil {
+		return nil, unusable(err)
+	}
+	var all []schemas.SecretKey
+	var first error
+	for _, m := range members {
+		keys, err := v.Names(ctx, m, thread)
+		first = cmp.Or(first, err)
+		for _, k := range keys {
+			if server == "" || k.Server == server {
+				all = append(all, k)
+			}
+		}
+	}
+	return all, first
+}
+
 // master gives the key, or says with words why there is none.
 func (v *Vault) master(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)

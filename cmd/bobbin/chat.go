@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -10,9 +11,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
 	"bobbin/bot/terminal"
+	"bobbin/host"
 	"bobbin/schemas"
 )
 
@@ -42,7 +45,8 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 		return err
 	}
 	defer func() { _ = logFile.Close() }()
-	h, err := m.open(ctx, slog.New(slog.NewTextHandler(logFile, nil)))
+	back := newCallbackPage()
+	h, err := m.open(ctx, slog.New(slog.NewTextHandler(logFile, nil)), host.Connect{Local: back.Open})
 	if err != nil {
 		return err
 	}
@@ -63,7 +67,17 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 		ctx, end = signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
 		defer end()
 	}
-	return h.Run(ctx, terminal.New(opt).Run)
+	return h.Run(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		var pages errgroup.Group
+		pages.Go(func() error { return back.Run(ctx, h.SignIns.Handler()) })
+		err := terminal.New(opt).Run(ctx)
+		cancel()
+		if e := pages.Wait(); e != nil && !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+		return err
+	})
 }
 
 // logFile keeps the operator's log of a conversation out of the conversation.

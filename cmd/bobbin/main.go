@@ -37,6 +37,7 @@ type Main struct {
 
 	Data    string // --data
 	Sandbox string // --sandbox
+	Clients string // --oauth-clients
 }
 
 // NewMain returns a program that talks over the three streams.
@@ -95,17 +96,22 @@ func (m *Main) command() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&m.Data, "data", "./data", "folder for everything that bobbin keeps (BOBBIN_DATA)")
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
+	f.StringVar(&m.Clients, "oauth-clients", "", "file of applications registered at authorization servers, by issuer (BOBBIN_OAUTH_CLIENTS)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
 	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
 
 // open wires the rooms on the data folder.
-func (m *Main) open(ctx context.Context, log *slog.Logger) (*host.Host, error) {
+func (m *Main) open(ctx context.Context, log *slog.Logger, connect host.Connect) (*host.Host, error) {
 	if !slices.Contains([]string{"auto", "docker", "process", "off"}, m.Sandbox) {
 		return nil, usagef("--sandbox is auto, docker, process or off, not %q", m.Sandbox)
 	}
-	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true})
+	var err error
+	if connect.Clients, err = m.clients(); err != nil {
+		return nil, err
+	}
+	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
 }
 
 // checkUser judges the --user of chat and serve.

@@ -9,18 +9,19 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"bobbin/bot/web"
+	"bobbin/host"
 	"bobbin/schemas"
 )
 
 func (m *Main) serveCommand() *cobra.Command {
-	var listen, user string
+	var listen, user, public string
 	var flags discordFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the local web page, and Discord when there is a token", Args: cobra.NoArgs,
@@ -28,16 +29,17 @@ func (m *Main) serveCommand() *cobra.Command {
 			if err := checkUser(user); err != nil {
 				return err
 			}
-			return m.serve(c.Context(), listen, user, &flags)
+			return m.serve(c.Context(), listen, user, public, &flags)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "loopback address of the page (BOBBIN_LISTEN)")
 	c.Flags().StringVar(&user, "user", "operator", "who you are on the page (BOBBIN_USER)")
+	c.Flags().StringVar(&public, "public-url", "", "address at which members' browsers reach the pages for signing in, such as https://bot.example.com (BOBBIN_PUBLIC_URL)")
 	flags.add(c.Flags())
 	return c
 }
 
-func (m *Main) serve(ctx context.Context, listen, user string, flags *discordFlags) error {
+func (m *Main) serve(ctx context.Context, listen, user, public string, flags *discordFlags) error {
 	l, err := loopback(listen)
 	if err != nil {
 		return err
@@ -47,7 +49,12 @@ func (m *Main) serve(ctx context.Context, listen, user string, flags *discordFla
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(m.Err, nil))
-	h, err := m.open(ctx, log)
+	login, err := flags.login()
+	if err != nil {
+		return err
+	}
+	here := func() (string, error) { return "http://" + l.Addr().String(), nil }
+	h, err := m.open(ctx, log, host.Connect{Public: strings.TrimSuffix(public, "/"), Local: here, Login: login})
 	if err != nil {
 		return err
 	}
@@ -68,7 +75,7 @@ func (m *Main) serve(ctx context.Context, listen, user string, flags *discordFla
 			_, _ = fmt.Fprintln(m.Out, "Members on Discord may run programs on this machine as you, NOT isolated (--sandbox process).")
 		}
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return serveHTTP(ctx, door, l) })
+		g.Go(func() error { return serveHTTP(ctx, door, withSignIns(h, door.Handler()), l) })
 		if far != nil {
 			g.Go(func() error { return far.Run(ctx) })
 		}
@@ -76,27 +83,13 @@ func (m *Main) serve(ctx context.Context, listen, user string, flags *discordFla
 	})
 }
 
-// serveHTTP serves the door until ctx ends, then gives open requests five seconds.
-func serveHTTP(ctx context.Context, door *web.Door, l net.Listener) error {
+// serveHTTP serves the door and the pages beside it until ctx ends.
+func serveHTTP(ctx context.Context, door *web.Door, pages http.Handler, l net.Listener) error {
 	srv := door.Server()
+	srv.Handler = pages
 	g, ctx := errgroup.WithContext(ctx)
-	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	g.Go(func() error { return door.Run(ctx) })
-	g.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(grace); err != nil {
-			return srv.Close()
-		}
-		return nil
-	})
+	g.Go(func() error { return serveUntil(ctx, srv, l) })
 	return g.Wait()
 }
 
