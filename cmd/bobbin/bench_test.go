@@ -74,7 +74,7 @@ func BenchmarkRenameToLive(b *testing.B) {
 	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
 	m.Data, m.Sandbox = b.TempDir(), "process"
 	ctx := b.Context()
-	h, err := m.open(ctx, slog.New(slog.DiscardHandler))
+	h, err := m.open(ctx, slog.New(slog.DiscardHandler), host.Connect{})
 	if err != nil {
 		b.Fatal(err)
 	}

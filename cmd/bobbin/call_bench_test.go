@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"bobbin/host"
 	"bobbin/mcpstore"
 	"bobbin/schemas"
 )
@@ -31,7 +32,7 @@ func compareCalls(b *testing.B, tool, args string) {
 	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
 	m.Data, m.Sandbox = b.TempDir(), "process"
 	ctx := b.Context()
-	h, err := m.open(ctx, slog.New(slog.DiscardHandler))
+	h, err := m.open(ctx, slog.New(slog.DiscardHandler), host.Connect{})
 	if err != nil {
 		b.Fatal(err)
 	}

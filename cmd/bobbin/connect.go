@@ -54,12 +54,12 @@ func (d *discordFlags) login() (*oauth.Login, error) {
 		secret = os.Getenv("DISCORD_CLIENT_SECRET")
 	}
 	switch {
-	case d.clientID == "" && secret == "":
+	case d.appID == "" && secret == "":
 		return nil, nil
-	case d.clientID == "" || secret == "":
+	case d.appID == "" || secret == "":
 		return nil, usagef("for Discord login both --discord-client-id and DISCORD_CLIENT_SECRET are needed")
 	}
-	l := &oauth.Login{ID: d.clientID, Secret: secret, HTTP: safehttp.New(safehttp.Options{AllowLoopback: true, Timeout: 15 * time.Second})}
+	l := &oauth.Login{ID: d.appID, Secret: secret, HTTP: safehttp.New(safehttp.Options{AllowLoopback: true, Timeout: 15 * time.Second})}
 	if base := strings.TrimSuffix(d.base, "/"); base != "" {
 		l.Site, l.API = base, base+"/api/v10"
 	}

@@ -30,7 +30,7 @@ type discordFlags struct {
 	content                bool
 	shards                 int
 	shardIDs               string
-	clientID, clientSecret string
+	appID, clientSecret    string
 	grace                  time.Duration
 }
 
@@ -40,7 +40,7 @@ func (d *discordFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&d.content, "discord-message-content", false, "read messages that do not mention the bot; switch the intent on in the developer portal first (BOBBIN_DISCORD_MESSAGE_CONTENT)")
 	f.IntVar(&d.shards, "discord-shards", 0, "shards in all; 0 = as many as Discord recommends (BOBBIN_DISCORD_SHARDS)")
 	f.StringVar(&d.shardIDs, "discord-shard-ids", "", "shards that run here, such as 0-3 or 0,2; empty = all (BOBBIN_DISCORD_SHARD_IDS)")
-	f.StringVar(&d.clientID, "discord-client-id", "", "application id for the login by which browsers prove whose they are; with DISCORD_CLIENT_SECRET (BOBBIN_DISCORD_CLIENT_ID)")
+	f.StringVar(&d.appID, "discord-client-id", "", "application id for the login by which browsers prove whose they are; with DISCORD_CLIENT_SECRET (BOBBIN_DISCORD_CLIENT_ID)")
 	f.StringVar(&d.clientSecret, "discord-client-secret", "", "its secret; prefer DISCORD_CLIENT_SECRET, since a flag is visible in the process list")
 	f.DurationVar(&d.grace, "discord-grace", 168*time.Hour, "from a thread's deletion until its configuration and secrets are dropped (BOBBIN_DISCORD_GRACE)")
 }
