@@ -24,6 +24,7 @@ const (
 	lockWait  = 20 * time.Second
 	skew      = 30 * time.Second // a token that ends sooner is renewed first
 	maxToken  = 16 << 10         // bytes
+	maxLife   = 90 * 24 * time.Hour
 )
 
 // grant is what a member got from an authorization server, as it is sealed. It names the endpoints it was made with: a later
@@ -108,7 +109,7 @@ func (s *SignIns) Signed(ctx context.Context, thread schemas.ThreadID, member sc
 	return err == nil && g != nil && (g.Refresh != "" || g.fresh(s.opt.Now()))
 }
 
-// usable gives a grant whose access token is worth sending; nil when the member has none. stale is an access token that the
+// current gives a grant whose access token is worth sending; nil when the member has none. stale is an access token that the
 // server refused just now: it is renewed however long it claims to live. Among all processes one renews at a time, and the
 // others take what it got.
 func (s *SignIns) current(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, server schemas.Server, stale string) (*grant, error) {
@@ -183,8 +184,8 @@ func (g *grant) take(tok *oauth2.Token, now time.Time) {
 	if tok.RefreshToken != "" {
 		g.Refresh = tok.RefreshToken
 	}
-	if !tok.Expiry.IsZero() {
-		left := time.Until(tok.Expiry) // the library counts by its own clock
+	// The library counts by its own clock. A life of nothing is none that was given.
+	if left := min(time.Until(tok.Expiry), maxLife); !tok.Expiry.IsZero() && left > 0 {
 		g.Expiry, g.Lifetime = now.Add(left).UTC().Truncate(time.Millisecond), int(left/time.Second)+1
 	}
 	if said, ok := tok.Extra("scope").(string); ok && said != "" {
