@@ -143,7 +143,11 @@ func (s *SignIns) base(thread schemas.ThreadID) (string, error) {
 	return s.opt.Public, nil
 }
 
+// check judges an address that a server named. What RFC 3986 has no place for is refused, since it is put into pages and headers.
 func (s *SignIns) check(thread schemas.ThreadID, raw string) (*url.URL, error) {
+	if strings.ContainsAny(raw, "\"<>^`{|}") {
+		return nil, errors.New("a character that no address has")
+	}
 	return s.opt.Check(thread, raw)
 }
 

@@ -355,3 +355,7 @@ func TestDevice(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}

@@ -22,14 +22,15 @@ const (
 func (s *SignIns) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-tick.C:
+			s.sweep(ctx, false)
 		case <-ctx.Done():
+			s.sweep(ctx, true)
+			return ctx.Err()
 		}
-		s.sweep(ctx, ctx.Err() != nil)
 	}
-	return ctx.Err()
 }
 
 func (s *SignIns) sweep(ctx context.Context, all bool) {
