@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 			stop()
 			os.Exit(code)
 		},
-		"fakemcp": func() { os.Exit(fakeMCP()) },
+		"fakemcp":    func() { os.Exit(fakeMCP()) },
+		"conformant": func() { os.Exit(conformant()) },
 	})
 }
 
