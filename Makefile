@@ -4,7 +4,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 STEP     = sh scripts/step
 
-.PHONY: run build test lint bench clean
+.PHONY: run build test conformance lint bench clean
 
 run: build
 	./bin/bobbin serve
@@ -19,6 +19,10 @@ test:
 	$(STEP) tests $(GO) test -race -timeout 20m ./...
 	$(STEP) load $(GO) test -run Load ./cmd/bobbin
 
+conformance:
+	sh scripts/tools
+	$(GO) test -count 1 -v -run Conformance ./cmd/bobbin
+
 lint:
 	sh scripts/lint
 
@@ -26,4 +30,4 @@ bench:
 	sh scripts/bench
 
 clean:
-	rm -rf bin .tools testdata/npm/node_modules testdata/twin/node_modules
+	rm -rf bin .tools testdata/*/node_modules

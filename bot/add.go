@@ -288,7 +288,7 @@ func (b *Bot) disable(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, err
 	}
 	p.By = t.caller
-	return b.confirm(ctx, t, edit, p)
+	return b.confirm(ctx, t, edit, p, nil)
 }
 
 // enable switches a server on. What was approved already starts at once; a definition that waits shows its card.
@@ -322,5 +322,5 @@ func (b *Bot) enable(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, err
 	}
 	p.By = t.caller
-	return b.confirm(ctx, t, edit, p)
+	return b.confirm(ctx, t, edit, p, nil)
 }

@@ -101,6 +101,14 @@ type Options struct {
 	// Place says where programs of a thread's members run.
 	Place func(schemas.ThreadID) schemas.Place
 
+	// How connectors are looked at and signed in to. What is nil is answered as no part of this setup; SignIns and Accounts come
+	// together.
+	Probe    prober
+	SignIns  signIns
+	Accounts accounts
+	Revoke   revoker
+	Loans    loans
+
 	CardTTL   time.Duration    // how long a card waits for its answer; 0 = 10 min
 	StartWait time.Duration    // how long servers that start are waited for; 0 = 35 s, more than they get to connect
 	Now       func() time.Time // nil = time.Now
@@ -115,6 +123,7 @@ type Bot struct {
 	cards deck
 	ears  ears
 	late  late
+	signs signing
 }
 
 // New returns a Bot. It panics when a dependency is missing, since that is a mistake in the wiring.
@@ -130,6 +139,9 @@ func New(opt Options) *Bot {
 			panic("bot: Options." + name + " is required")
 		}
 	}
+	if (opt.SignIns == nil) != (opt.Accounts == nil) {
+		panic("bot: Options.SignIns and Options.Accounts come together")
+	}
 	if opt.CardTTL <= 0 {
 		opt.CardTTL = 10 * time.Minute
 	}
@@ -144,6 +156,7 @@ func New(opt Options) *Bot {
 	}
 	b := &Bot{opt: opt, verbs: table()}
 	b.cards.open = map[string]*card{}
+	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[whose]waiting{}, map[whose]loose{}
 	b.ears.subs, b.ears.edits, b.ears.held = map[*ear]struct{}{}, map[schemas.ThreadID]lastEdit{}, map[string]string{}
 	return b
 }

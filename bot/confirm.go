@@ -11,7 +11,7 @@ import (
 
 // confirm carries out a proposal after a person's yes: audit, secrets, commit, start. On a conflict nothing of it stays and
 // the change is shown again as it would be now.
-func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal) (Reply, error) {
+func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal, seen *remote) (Reply, error) {
 	for _, c := range p.Changes {
 		if err := b.placeable(t.caller, c); err != nil {
 			return Reply{}, err
@@ -22,7 +22,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 		return Reply{}, err
 	}
 	if !p.Empty() && cfg.Base != p.Base {
-		return b.again(ctx, t, edit, p)
+		return b.again(ctx, t, edit, p, seen)
 	}
 	for _, c := range p.Changes {
 		if runs(c.Kind) && c.After != nil {
@@ -51,10 +51,11 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 	if err != nil {
 		b.unseal(ctx, put)
 		if schemas.CodeOf(err) == schemas.CodeConflict {
-			return b.again(ctx, t, edit, p)
+			return b.again(ctx, t, edit, p, seen)
 		}
 		return Reply{}, err
 	}
+	b.kept(seen)
 	b.sealed(ctx, t, p)
 	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
 	b.Changed(p.Thread)
@@ -73,10 +74,10 @@ func (b *Bot) sealed(ctx context.Context, t turn, p schemas.Proposal) {
 }
 
 // again shows a change anew after the config changed under it. It stays the wish of the one who asked first.
-func (b *Bot) again(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal) (Reply, error) {
+func (b *Bot) again(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal, seen *remote) (Reply, error) {
 	asker := t
 	asker.caller = p.By
-	r, err := b.propose(ctx, asker, edit)
+	r, err := b.proposed(ctx, asker, edit, seen)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -146,6 +147,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 		switch {
 		case c.Kind == schemas.Removed:
 			blocks = append(blocks, Block{Text: clean(c.Server) + " is removed · `/mcp undo`"})
+			blocks = append(blocks, b.signOutAll(ctx, p.Thread, c)...)
 			rest, cancel := after(ctx)
 			err := b.opt.Forget.Forget(rest, p.Thread, c.Server)
 			cancel()
@@ -181,6 +183,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 	if err != nil {
 		return b.saved(t, blocks, err), nil
 	}
+	statuses = b.viewed(ctx, t.caller, statuses)
 	r = Reply{Blocks: blocks}
 	var needy, seen []schemas.Status
 	for _, n := range names {
@@ -200,7 +203,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		}
 		r.Blocks = append(r.Blocks, Block{Text: text})
 		r.Bad = r.Bad || s.State == schemas.Failed
-		if s.State == schemas.Needs && s.Owner == t.caller.Member {
+		if wantsOf(t.caller, s) {
 			needy = append(needy, s)
 		}
 	}
@@ -275,7 +278,7 @@ func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
 	case schemas.Needs:
 		return name + " " + needsText(c, s)
 	case schemas.NeedsConnect:
-		return name + " needs a sign-in, which is not part of this build yet"
+		return name + " needs you to sign in · `/mcp connect " + name + "`"
 	case schemas.PendingState:
 		return name + " waits for approval · `/mcp enable " + name + "`"
 	case schemas.Held:

@@ -60,12 +60,34 @@ func (b *Bot) connectDraft(t turn, p schemas.Proposal, choice string) (Reply, er
 	if _, err := checkURL(d.Server.URL, t.caller.Operator); err != nil {
 		return Reply{}, err
 	}
-	used := d.Server.Inputs()
-	return b.firstYes(t, d, slices.DeleteFunc(slices.Clone(p.Edit.Inputs), func(in schemas.Input) bool { return !slices.Contains(used, in.ID) })), nil
+	r := remote{draft: d, inputs: usedInputs(d.Server, p.Edit.Inputs)}
+	if d.Server.Auth != nil {
+		r.client = d.Server.Auth.ClientID
+	}
+	return b.firstYes(t, r), nil
 }
 
-// connect asks for the address, then for the first yes and the way to sign in, then shows the card.
+// usedInputs leaves out what a definition does not refer to.
+func usedInputs(s schemas.Server, inputs []schemas.Input) []schemas.Input {
+	used := s.Inputs()
+	return slices.DeleteFunc(slices.Clone(inputs), func(in schemas.Input) bool { return !slices.Contains(used, in.ID) })
+}
+
+// connect asks for the address, then for the first yes, then looks at the server and shows the card. With the name of a server it
+// shows how the caller stands with it.
 func (b *Bot) connect(ctx context.Context, t turn) (Reply, error) {
+	if name := t.arg("url"); schemas.ValidName(name) {
+		cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+		if err != nil {
+			return Reply{}, err
+		}
+		if e, ok := cfg.Find(name); ok {
+			return b.account(ctx, t, e)
+		}
+		if !strings.Contains(name, ".") && len(names(cfg)) > 0 {
+			return Reply{}, notFound("server", name, names(cfg), "`/mcp connect https://…` adds one")
+		}
+	}
 	if t.arg("url") == "" {
 		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 		c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
@@ -91,11 +113,19 @@ func (b *Bot) address(ctx context.Context, t turn, raw, name string) (Reply, err
 	if name = strings.TrimSpace(name); name == "" {
 		name = freeName(hostName(u), cfg)
 	}
+	if e, ok := cfg.Find(name); ok {
+		if err := mayChange(t.caller, e); err != nil {
+			return Reply{}, err
+		}
+		if signsIn(e.Server) && e.URL == strings.TrimSpace(raw) {
+			return b.account(ctx, t, e)
+		}
+	}
 	d, inputs, err := b.remoteDraft(name, strings.TrimSpace(raw), transport(u))
 	if err != nil {
 		return Reply{}, err
 	}
-	return b.firstYes(t, d, inputs), nil
+	return b.firstYes(t, remote{draft: d, inputs: inputs}), nil
 }
 
 // remoteDraft reads an address as a config would, so that a secret in it is found and the name is checked.
@@ -168,55 +198,60 @@ func freeName(name string, cfg schemas.Config) string {
 	return free
 }
 
-// firstYes names the host and asks how to sign in. Nothing has been sent to it, and nothing is before Confirm.
-func (b *Bot) firstYes(t turn, d schemas.Draft, inputs []schemas.Input) Reply {
-	host := hostOf(d.Server.URL)
-	r := Reply{
+// firstYes names the host. Nothing has been sent to it, and nothing is before an answer.
+func (b *Bot) firstYes(t turn, r remote) Reply {
+	s := r.draft.Server
+	reply := Reply{
 		Blocks: []Block{
-			{Text: "connect " + clean(host) + "? Nothing has been sent to it yet"},
-			{Facts: []Fact{{Label: "name", Value: clean(d.Server.Name)}, {Label: "address", Value: short(clean(safeURL(d.Server.URL)), maxShown)},
-				{Label: "shared", Value: "everyone in this thread can use its tools"}}},
+			{Text: "connect " + clean(hostOf(s.URL)) + "? Nothing has been sent to it yet"},
+			{Facts: []Fact{{Label: "name", Value: clean(s.Name)}, {Label: "address", Value: short(clean(safeURL(s.URL)), maxShown)},
+				{Label: "next", Value: "Connect asks this host what it is and offers, and nobody else; a card follows before it is added"}}},
 		},
-		Choices: []Choice{{Key: "key", Label: "Connect with an API key"}, {Key: "none", Label: "Connect without sign-in"},
-			{Key: "oauth", Label: "Connect with OAuth"}, {Key: "leave", Label: "Leave it"}},
+		Choices: []Choice{{Key: "connect", Label: "Connect"}, {Key: "key", Label: "With an API key"}, {Key: "leave", Label: "Leave it"}},
 	}
-	if len(d.Server.Headers) > 0 {
-		r.Choices[0] = Choice{Key: "given", Label: "Connect with the headers given"}
+	if len(s.Headers) > 0 {
+		reply.Choices = []Choice{{Key: "given", Label: "Connect with the headers given"}, {Key: "connect", Label: "Connect without them"}, {Key: "leave", Label: "Leave it"}}
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), look: []string{"oauth"}}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		switch a.Choice {
-		case "none":
-			d.Server.Auth, d.Server.Headers = &schemas.Auth{Type: "none"}, nil
-			d.Found = noHeaders(d.Found)
-			return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
-		case "given":
-			d.Server.Auth = &schemas.Auth{Type: "header"}
-			return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
-		case "key":
-			return b.keyForm(t, d, inputs), nil
-		case "oauth":
-			return bad(schemas.CodeMissing, "signing in with OAuth is not part of this build yet · an API key or a personal access token works, if "+
-				clean(host)+" gives one: answer Connect with an API key"), nil
-		}
-		return Reply{Blocks: []Block{{Text: "left as it was; nothing was added"}}}, nil
-	}
-	return b.deal(c, r)
-}
-
-// keyForm asks for the header and its secret.
-func (b *Bot) keyForm(t turn, d schemas.Draft, inputs []schemas.Input) Reply {
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		if err := addKey(&d, &inputs, a.Values["header"], a.Values["key"]); err != nil {
+		switch a.Choice {
+		case "connect":
+			r.draft.Server.Auth, r.draft.Server.Headers = &schemas.Auth{Type: "none"}, nil
+			r.draft.Found, r.inputs = noHeaders(r.draft.Found), usedInputs(r.draft.Server, r.inputs)
+			return b.contact(ctx, t, r)
+		case "given":
+			r.draft.Server.Auth = &schemas.Auth{Type: "header", Identity: "thread"}
+			return b.contact(ctx, t, r)
+		case "key":
+			return b.keyForm(t, r, ""), nil
+		}
+		return b.leave(ctx, t, r)
+	}
+	return b.deal(c, reply)
+}
+
+// keyForm asks for the header and its secret; why, if there is any, stands above it.
+func (b *Bot) keyForm(t turn, r remote, why string) Reply {
+	host := clean(hostOf(r.draft.Server.URL))
+	reply := Reply{Private: true, Choices: []Choice{{Key: "leave", Label: "Leave it"}},
+		Form: &Form{Title: "API key for " + host, Submit: "Look what it offers", Fields: []Field{
+			{Name: "header", Label: "header", Default: "Authorization", Required: true},
+			{Name: "key", Label: "key", Hint: "goes to your vault; after Authorization, Bearer is put in front", Kind: "secret", Required: true},
+		}}}
+	if why != "" {
+		reply.Blocks = []Block{{Text: why}}
+	}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice == "leave" {
+			return b.leave(ctx, t, r)
+		}
+		if err := addKey(&r.draft, &r.inputs, a.Values["header"], a.Values["key"]); err != nil {
 			return Reply{}, err
 		}
-		return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
+		return b.contact(ctx, t, r)
 	}
-	return b.deal(c, Reply{Private: true, Form: &Form{Title: "API key for " + clean(hostOf(d.Server.URL)), Submit: "Show what it would do", Fields: []Field{
-		{Name: "header", Label: "header", Default: "Authorization", Required: true},
-		{Name: "key", Label: "key", Hint: "goes to your vault; after Authorization, Bearer is put in front", Kind: "secret", Required: true},
-	}}})
+	return b.deal(c, reply)
 }
 
 // addKey puts a reference to the key into the draft and the key itself among its found secrets.
@@ -244,7 +279,7 @@ func addKey(d *schemas.Draft, inputs *[]schemas.Input, header, key string) error
 		}
 	}
 	d.Server.Headers = map[string]string{header: value}
-	d.Server.Auth = &schemas.Auth{Type: "header"}
+	d.Server.Auth = &schemas.Auth{Type: "header", Identity: "thread"}
 	d.Found = append(noHeaders(d.Found), schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(key), Where: "header " + header})
 	*inputs = append(slices.DeleteFunc(slices.Clone(*inputs), func(i schemas.Input) bool { return i.ID == id }),
 		schemas.Input{Type: "promptString", ID: id, Description: "key for " + hostOf(d.Server.URL), Password: true})
@@ -281,9 +316,14 @@ func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 		}
 		return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
 	}
-	return b.deal(c, Reply{Private: true, Form: &Form{Title: "edit " + clean(e.Name), Submit: "Show what it would do", Fields: []Field{
+	form := &Form{Title: "edit " + clean(e.Name), Submit: "Show what it would do", Fields: []Field{
 		{Name: "url", Label: "address", Default: e.URL, Required: true},
 		{Name: "header", Label: "header of the key", Default: header},
 		{Name: "key", Label: "new key", Hint: "empty: the key stays", Kind: "secret"},
-	}}})
+	}}
+	if signsIn(e.Server) {
+		form.Fields = form.Fields[:1]
+		form.Fields[0].Hint = "after another one everybody must sign in again"
+	}
+	return b.deal(c, Reply{Private: true, Form: form})
 }

@@ -326,13 +326,13 @@ func (b *Bot) judge(ctx context.Context, t turn, waiting []schemas.Change, appro
 	p.By = t.caller
 	for _, c := range p.Changes {
 		if fp := seen[c.Server]; approve && c.Kind != schemas.Unchanged && (c.After == nil || c.After.Fingerprint() != fp) {
-			return b.again(ctx, t, edit, p)
+			return b.again(ctx, t, edit, p, nil)
 		}
 	}
 	if p.Empty() {
 		return Reply{Blocks: []Block{{Text: "nothing waits any more"}}}, nil
 	}
-	return b.confirm(ctx, t, edit, p)
+	return b.confirm(ctx, t, edit, p, nil)
 }
 
 // approvedDiff shows what a yes to files that stand there already is about: what was approved before against what they say now.

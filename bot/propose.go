@@ -23,6 +23,11 @@ const maxShown = 600
 
 // propose computes what an edit would do and deals the card for it. Nothing is written, started or contacted.
 func (b *Bot) propose(ctx context.Context, t turn, edit schemas.Edit) (Reply, error) {
+	return b.proposed(ctx, t, edit, nil)
+}
+
+// proposed is propose for an edit that adds a connector of which more is known; seen is nil for any other.
+func (b *Bot) proposed(ctx context.Context, t turn, edit schemas.Edit, seen *remote) (Reply, error) {
 	p, err := b.opt.Config.Propose(ctx, t.caller, edit)
 	if err != nil {
 		return Reply{}, err
@@ -48,7 +53,7 @@ func (b *Bot) propose(ctx context.Context, t turn, edit schemas.Edit) (Reply, er
 			return Reply{}, err
 		}
 	}
-	return b.proposal(t.caller, edit, p), nil
+	return b.proposal(t.caller, edit, p, seen), nil
 }
 
 // unknownNeeds leaves out what the vault holds already.
@@ -111,9 +116,9 @@ func found(p schemas.Proposal) []schemas.Found {
 }
 
 // proposal deals the card that stands before every change.
-func (b *Bot) proposal(by schemas.Caller, edit schemas.Edit, p schemas.Proposal) Reply {
+func (b *Bot) proposal(by schemas.Caller, edit schemas.Edit, p schemas.Proposal, seen *remote) Reply {
 	r := Reply{
-		Blocks: b.cardBlocks(p),
+		Blocks: b.cardBlocks(p, seen),
 		Choices: []Choice{
 			{Key: keyConfirm, Label: "Confirm", Style: "primary"}, {Key: keyCancel, Label: "Cancel"},
 			{Key: keyAll, Label: "Show everything"},
@@ -128,14 +133,14 @@ func (b *Bot) proposal(by schemas.Caller, edit schemas.Edit, p schemas.Proposal)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		switch {
 		case a.Choice == keyConfirm:
-			return b.confirm(ctx, t, edit, p)
+			return b.confirm(ctx, t, edit, p, seen)
 		case a.Choice == keyAll:
-			return Reply{Private: true, ID: a.ID, Expires: c.expires, Blocks: everything(p), Choices: r.Choices[:2:2]}, nil
+			return Reply{Private: true, ID: a.ID, Expires: c.expires, Blocks: append(everything(p), offers(seen)...), Choices: r.Choices[:2:2]}, nil
 		case strings.HasPrefix(a.Choice, "connect:"):
 			return b.connectDraft(t, p, a.Choice)
 		}
 		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: summary(p)})
-		return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
+		return Reply{Blocks: append([]Block{{Text: "cancelled; nothing was changed"}}, b.undone(ctx, seen)...)}, nil
 	}
 	return b.deal(c, r)
 }
@@ -165,7 +170,7 @@ func summary(p schemas.Proposal) string {
 	return strings.Join(parts, " · ")
 }
 
-func (b *Bot) cardBlocks(p schemas.Proposal) []Block {
+func (b *Bot) cardBlocks(p schemas.Proposal, seen *remote) []Block {
 	who := "you"
 	if p.By.Door == schemas.DoorDiscord {
 		who = at(p.By.Member, p.By.Name)
@@ -191,6 +196,9 @@ func (b *Bot) cardBlocks(p schemas.Proposal) []Block {
 		} else {
 			blocks = append(blocks, Block{Facts: common})
 		}
+	}
+	if seen != nil {
+		blocks = append(blocks, Block{Facts: seen.facts()})
 	}
 	if len(p.Kept) > 0 {
 		blocks = append(blocks, Block{Text: kept(p.Kept)})
@@ -225,6 +233,9 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 	switch {
 	case c.Kind == schemas.Removed:
 		add("stops", "its program or connection ends; its values in the vault are deleted", "`/mcp undo` brings the entry back, not the values")
+		if c.Before != nil && signsIn(*c.Before) {
+			add("sign-ins", "everybody's are ended", "and revoked where its authorization server can do that")
+		}
 		return fs
 	case c.Kind == schemas.Disabled:
 		add("stops", "its tools are gone until it is enabled; the entry stays", "")
@@ -239,6 +250,9 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 	}
 	if c.Kind == schemas.Changed {
 		add("changed", strings.Join(c.Fields, ", "), "")
+		if c.Before != nil && signsIn(*c.Before) && c.Before.Fingerprint() != s.Fingerprint() {
+			add("sign-ins", "everybody must sign in again", "a sign-in holds for exactly one definition")
+		}
 	}
 	if s.Cwd != "" && has("cwd") {
 		add("folder", shown(s.Cwd), "")
@@ -285,6 +299,13 @@ func (b *Bot) commonFacts(p schemas.Proposal) []Fact {
 	for _, c := range p.Changes {
 		if p.By.Member == "" || runs(c.Kind) && c.Owner != "" && c.Owner != p.By.Member {
 			as = "calls run as each server's owner"
+		}
+		if runs(c.Kind) && c.After != nil && signsIn(*c.After) {
+			as = "each call runs as the one who asks"
+			if len(p.Changes) > 1 {
+				as = "calls of " + clean(c.Server) + " run as the one who asks, of others as their owner"
+			}
+			break
 		}
 	}
 	return append(fs, Fact{Label: "shared", Value: "everyone in this thread can use its tools; " + as})

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -171,15 +172,32 @@ func (c *call) arguments(context.Context) error {
 	if err != nil {
 		return schemas.Problems{{Text: "the arguments are not valid JSON", Hint: "give one object, such as {}"}}
 	}
-	if _, ok := args.(map[string]any); !ok {
+	given, ok := args.(map[string]any)
+	if !ok {
 		return schemas.Problems{{Text: "the arguments must be one object", Hint: `such as {"name": "value"}`}}
 	}
 	if key := repeated(c.Args); key != "" {
 		return schemas.Problems{{Pointer: "/" + escapePointer(key), Text: fmt.Sprintf("%q is given twice", key)}}
 	}
-	if ps := c.tool.def.check(args); len(ps) > 0 {
+	ps := c.tool.def.check(args)
+	if len(ps) == 0 {
+		return nil
+	}
+	return c.omitNull(given, ps)
+}
+
+// omitNull takes null for "not given" where the schema has no place for it, as models write it. ps is what is wrong otherwise.
+func (c *call) omitNull(given map[string]any, ps schemas.Problems) error {
+	n := len(given)
+	maps.DeleteFunc(given, func(_ string, v any) bool { return v == nil })
+	if len(given) == n || len(c.tool.def.check(given)) > 0 {
 		return ps
 	}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return ps
+	}
+	c.Args = raw
 	return nil
 }
 

@@ -58,6 +58,7 @@ func TestPlan_EveryFieldIsDecided(t *testing.T) {
 		"Approval":  {at(func(e *schemas.Entry) { e.Approval = nil }), park},
 		"Pins":      {at(func(e *schemas.Entry) { e.Pins = map[string]string{"a": "b"} }), keep},
 		"Shadowed":  {at(func(e *schemas.Entry) { e.Shadowed = true }), park},
+		"Loan":      {at(func(e *schemas.Entry) { e.Loan = &schemas.Loan{Member: "bob"} }), keep},
 	}
 	id := planned(base).id
 	running := map[string]have{"s": {target: id, serving: id, up: true, known: true}}

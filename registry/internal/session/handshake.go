@@ -10,6 +10,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"bobbin/schemas"
 )
 
 // connect opens the transport and agrees on a version.
@@ -88,6 +90,9 @@ func (s *Session) shake(ctx context.Context, opts ...client.ClientOption) (*hand
 		if p.refused != nil {
 			err = p.refused
 		}
+		if p.over != nil {
+			err = p.over
+		}
 		return nil, nil, fmt.Errorf("agreeing on a protocol version: %w", err)
 	}
 	return &p.hand, got, nil
@@ -141,11 +146,15 @@ type peer struct {
 	link    link
 	hand    handshake
 	refused *RPCError // the last error answer, which mcp-go reduces to text
+	over    error     // the client's own refusal, such as a missing sign-in: no other version changes it
 }
 
 var _ transport.HTTPConnection = (*peer)(nil)
 
 func (p *peer) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	if p.over != nil {
+		return nil, p.over
+	}
 	params, err := json.Marshal(r.Params)
 	if err != nil {
 		return nil, err
@@ -155,6 +164,10 @@ func (p *peer) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tr
 	}
 	out := &request{method: r.Method, params: params, hand: &p.hand}
 	result, err := p.link.roundTrip(ctx, out)
+	if _, own := errors.AsType[*schemas.Error](err); own {
+		p.over = err
+		return nil, err
+	}
 	discover := r.Method == string(mcp.MethodServerDiscover)
 	if discover && offersSame(err, p.hand.version) {
 		result, err = p.link.roundTrip(ctx, out)

@@ -118,6 +118,7 @@ func (w *web) hear(pace *eventReader, worked **handshake) (*handshake, error) {
 		pace.lastID = ""
 	}
 	resp, err := w.get(ctx, hand, pace.lastID)
+	w.opened.Do(func() { close(w.open) })
 	if err != nil {
 		return hand, err
 	}

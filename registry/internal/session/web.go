@@ -11,16 +11,20 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"bobbin/schemas"
 )
 
 const (
 	maxStream   = 64 << 20        // bytes of one answer's event stream
 	farewell    = 5 * time.Second // for messages that nobody waits for
 	maxRedirect = 3
+	openTime    = time.Second
 	lastWords   = 100 * time.Millisecond // for the end of a stream after its answer
 )
 
@@ -33,6 +37,8 @@ type web struct {
 	renewing chan struct{}             // a lock that a context can end the wait for
 
 	listening atomic.Pointer[context.CancelFunc] // ends the GET stream's connection
+	open      chan struct{}                      // closed once the GET stream is open, or refused
+	opened    sync.Once
 }
 
 func newWeb(s *Session) (*web, error) {
@@ -40,7 +46,7 @@ func newWeb(s *Session) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &web{s: s, url: s.opts.URL, client: client, renewing: make(chan struct{}, 1)}
+	w := &web{s: s, url: s.opts.URL, client: client, renewing: make(chan struct{}, 1), open: make(chan struct{})}
 	w.agreed.Store(&handshake{})
 	return w, nil
 }
@@ -71,6 +77,9 @@ func (w *web) roundTrip(ctx context.Context, r *request) (json.RawMessage, error
 	if hand == nil {
 		hand = w.agreed.Load()
 	}
+	if r.method == string(mcp.MethodToolsCall) && !mcp.IsModernProtocol(hand.version) {
+		w.awaitOpen(ctx)
+	}
 	id := w.s.ids.Add(1)
 	result, err := w.exchange(ctx, r, id, hand)
 	if r.hand == nil && gone(err, hand) {
@@ -85,6 +94,24 @@ func (w *web) roundTrip(ctx context.Context, r *request) (json.RawMessage, error
 		w.s.errand(func() { w.post(cancelMessage(id), hand) })
 	}
 	return result, err
+}
+
+// awaitOpen gives the GET stream a moment to open: some servers ask their questions about a call there, and those that come before
+// it is open are lost.
+func (w *web) awaitOpen(ctx context.Context) {
+	select {
+	case <-w.open:
+		return
+	default:
+	}
+	late := time.NewTimer(openTime)
+	defer late.Stop()
+	select {
+	case <-w.open:
+	case <-late.C:
+		w.opened.Do(func() { close(w.open) }) // a server that keeps silent until it has something to say
+	case <-ctx.Done():
+	}
 }
 
 // gone reports that the server no longer knows the session (2025-11-25,
@@ -215,7 +242,9 @@ func send(c *http.Client, req *http.Request) (*http.Response, error) {
 	} else if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without the address, which may hold a secret
 	}
-	if errors.Is(err, ErrRedirect) || !sent.Load() {
+	// A transport that refuses in words says what became of it by the code: only "unknown" may have taken effect.
+	said, refused := errors.AsType[*schemas.Error](err)
+	if errors.Is(err, ErrRedirect) || !sent.Load() || refused && said.Code != schemas.CodeUnknown {
 		return nil, notSent(err)
 	}
 	return nil, lost(err)
