@@ -28,6 +28,7 @@ type record struct {
 	Enabled   bool              `json:"enabled"`
 	Approvals []consent         `json:"approvals,omitempty"` // oldest first
 	Pins      map[string]string `json:"pins,omitempty"`
+	Loan      *loan             `json:"loan,omitempty"`
 }
 
 // consent is an approval. A tentative one was written ahead of the file it belongs to: it counts when the file has that

@@ -144,7 +144,7 @@ func (p *plan) records(requester schemas.Caller, now time.Time) (during, after m
 				Fingerprint: def.Fingerprint(), By: p.by.Member, ByName: p.by.Name, At: now, Definition: def,
 			}}
 			if was := x.entry.Approval; was == nil || was.Fingerprint != yes.Fingerprint {
-				rec.Pins = nil
+				rec.Pins, rec.Loan = nil, nil
 			}
 			rec.Approvals = []consent{yes}
 			ahead.Title = x.title

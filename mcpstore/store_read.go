@@ -289,7 +289,7 @@ func entries(snap *snapshot) []schemas.Entry {
 			all = append(all, schemas.Entry{
 				Server: srv, Kind: kind, Title: rec.Title, Owner: rec.Owner, OwnerName: rec.OwnerName,
 				Enabled:  (rec.Enabled || !known) && !snap.docs[i].Disabled[srv.Name],
-				Approval: rec.approval(srv), Pins: rec.Pins, Shadowed: slugs[slug],
+				Approval: rec.approval(srv), Pins: rec.Pins, Loan: rec.lent(srv), Shadowed: slugs[slug],
 			})
 			slugs[slug] = true
 		}
