@@ -113,7 +113,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	}
 	h.Registry, err = registry.New(registry.Options{
 		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
-		Cache: folder["cache"], Credentials: h.SignIns.Client, Version: opt.Version, Log: opt.Log,
+		Cache: folder["cache"], Credentials: h.SignIns.Client, Signed: h.SignIns.Signed, Version: opt.Version, Log: opt.Log,
 	})
 	if err != nil {
 		return nil, err

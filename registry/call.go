@@ -32,6 +32,7 @@ type call struct {
 	snap    *snapshot // in which tool was looked up
 	verdict schemas.Decision
 	inst    *instance
+	as      schemas.MemberID // whose credentials it uses
 	receipt string
 }
 
@@ -72,39 +73,39 @@ func (c *call) find(ctx context.Context) error {
 	if c.Caller.Role < schemas.Member || !c.Caller.Member.Valid() {
 		return &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look, not use tools"}
 	}
-	if c.look(s) {
+	if c.look(ctx, s) {
 		return nil
 	}
 	if v := s.unknownServer(c.Tool); v != nil {
-		if err := t.awaken(ctx, v.entry.Name, v.entry.Owner); err != nil {
+		if err := t.awaken(ctx, v.entry.Name, c.r.actsAs(ctx, v.entry, c.Caller)); err != nil {
 			return err
 		}
 		s = t.snap.Load()
-		if c.look(s) {
+		if c.look(ctx, s) {
 			return nil
 		}
 	}
 	return s.noTool(c.Tool, c.Caller.Member, c.r.opt.Now())
 }
 
-func (c *call) look(s *snapshot) bool {
+func (c *call) look(ctx context.Context, s *snapshot) bool {
 	c.tool, c.snap = s.byTool[c.Tool], s
+	if c.tool != nil {
+		c.as = c.r.actsAs(ctx, c.tool.server.entry, c.Caller)
+	}
 	return c.tool != nil
 }
 
 // unknownServer gives the server that a name means, if it has no tools yet.
 func (s *snapshot) unknownServer(name string) *view {
-	if !s.unknown {
-		return nil
-	}
 	if v := serverOf(name, s.byName); v != nil {
-		if v.unknown {
+		if v.unknown || v.unsigned {
 			return v
 		}
 		return nil
 	}
 	for _, v := range s.servers {
-		if v.unknown && strings.HasPrefix(name, "ext_"+letters(schemas.Slug(v.entry.Name))+"_") {
+		if (v.unknown || v.unsigned) && strings.HasPrefix(name, "ext_"+letters(schemas.Slug(v.entry.Name))+"_") {
 			return v
 		}
 	}
@@ -322,11 +323,11 @@ func (t *thread) member(m schemas.MemberID) chan struct{} {
 // is not call time.
 func (c *call) reach(ctx context.Context) error {
 	for range 5 {
-		if i := c.tool.server.seat(c.Caller.Member).inst; i != nil && i.acquire() {
+		if i := c.tool.server.seat(c.as).inst; i != nil && i.acquire() {
 			c.inst = i
 			return nil
 		}
-		if err := c.t.awaken(ctx, c.tool.Server, c.Caller.Member); err != nil {
+		if err := c.t.awaken(ctx, c.tool.Server, c.as); err != nil {
 			return err
 		}
 		if err := c.recheck(ctx); err != nil {
@@ -349,12 +350,14 @@ func (c *call) recheck(ctx context.Context) error {
 			return noServer(c.tool.Server, names(s))
 		}
 		c.tool = &tool{Tool: c.tool.Tool, server: v, timeout: c.tool.timeout}
+		c.as = c.r.actsAs(ctx, v.entry, c.Caller)
 	} else {
 		old := c.tool
 		if c.tool = s.same(old); c.tool == nil {
 			c.tool = old
 			return &schemas.Error{Code: schemas.CodeNotFound, Text: old.Full() + " is no longer offered by its server"}
 		}
+		c.as = c.r.actsAs(ctx, c.tool.server.entry, c.Caller)
 		if err := c.admit(ctx); err != nil {
 			return err
 		}
@@ -378,7 +381,7 @@ func (s *snapshot) same(old *tool) *tool {
 	return nil
 }
 
-// awaken starts what serves a member's calls of a server, unless it runs, and waits until it is ready.
+// awaken starts what serves calls of a server as m, unless it runs, and waits until it is ready.
 func (t *thread) awaken(ctx context.Context, name string, m schemas.MemberID) error {
 	limit := time.NewTimer(t.r.opt.ConnectTimeout + closeTime)
 	defer limit.Stop()
@@ -393,7 +396,7 @@ func (t *thread) awaken(ctx context.Context, name string, m schemas.MemberID) er
 		if tries < 0 {
 			tries = seat.tries
 		}
-		mine := actsAs(v.entry, m) != v.entry.Owner && !v.parked // a member's own session is tried again with each call
+		mine := m != v.entry.Owner && !v.parked // a member's own session is tried again with each call
 		down := seat.inst == nil && seat.starting == nil
 		switch {
 		case seat.inst != nil && !seat.inst.closing.Load():

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"context"
+
 	"bobbin/schemas"
 )
 
@@ -46,13 +48,16 @@ func (s *slot) setGuest(m schemas.MemberID, g guest) {
 	s.guests = all
 }
 
-// guestReady reports whether the instance is a guest's, and takes it in.
-func (t *thread) guestReady(s *slot, i *instance) bool {
-	g, ok := s.guests[i.member]
-	if !ok || g.next != i {
+// guestReady reports whether the instance is a guest's, and takes it in. As long as nobody knows the tools, its list is the one.
+func (t *thread) guestReady(s *slot, e readyEvent) bool {
+	g, ok := s.guests[e.inst.member]
+	if !ok || g.next != e.inst {
 		return false
 	}
-	s.setGuest(i.member, guest{inst: i, tries: g.tries})
+	s.setGuest(e.inst.member, guest{inst: e.inst, tries: g.tries})
+	if s.tools == nil && e.inst.id.fingerprint == s.id.fingerprint {
+		t.adopt(s, e)
+	}
 	t.changed = true
 	return true
 }
@@ -82,6 +87,40 @@ func (s *slot) dismiss(atOnce bool) {
 	s.guests = nil
 }
 
+// signedOut asks to end the sessions that use a member's sign-in; an empty server means all of them.
+type signedOut struct {
+	server string
+	member schemas.MemberID
+}
+
+func (e signedOut) handle(t *thread) {
+	for name, s := range t.slots {
+		if e.server != "" && e.server != name || !ownSignIn(s.entry) {
+			continue
+		}
+		var used []*instance
+		if s.entry.Owner == e.member {
+			used = append(used, s.inst, s.next)
+		}
+		g := s.guests[e.member]
+		for _, i := range append(used, g.inst, g.next) {
+			if i != nil {
+				i.stop()
+			}
+		}
+	}
+}
+
+// SignedOut ends the sessions that use a member's sign-in to a server, or to all of the thread's with an empty one, at once. It
+// is called after the sign-in itself was ended, and never blocks on the servers.
+func (r *Registry) SignedOut(ctx context.Context, id schemas.ThreadID, member schemas.MemberID, server string) error {
+	if _, live := r.threads.Load(id); !live {
+		return nil
+	}
+	_, err := r.post(ctx, id, signedOut{server, member})
+	return err
+}
+
 func (s *slot) hasGuests() bool {
 	for _, g := range s.guests {
 		if g.inst != nil || g.next != nil {
@@ -100,9 +139,9 @@ type seat struct {
 	ask            event
 }
 
-// seat of a member: the owner's session, or their own.
+// seat of those who act as m: the owner's session, or a member's own.
 func (v *view) seat(m schemas.MemberID) seat {
-	if actsAs(v.entry, m) == v.entry.Owner {
+	if m == v.entry.Owner || !ownSignIn(v.entry) {
 		return seat{inst: v.inst, starting: v.starting, state: v.status.State, why: v.status.Why, ask: needEvent{server: v.entry.Name}}
 	}
 	g := v.guests[m]

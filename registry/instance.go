@@ -229,23 +229,7 @@ func silence(ctx context.Context, err error) error {
 func (i *instance) reach(ctx context.Context, opt *session.Options) error {
 	fill := func(text string) string { return substitute(text, i.values) }
 	if i.def.Remote() {
-		opt.URL, opt.SSE = fill(i.def.URL), i.def.Type == schemas.SSE
-		if (schemas.Server{Type: i.def.Type, URL: opt.URL}).Origin() != i.def.Origin() {
-			return &schemas.Error{Code: schemas.CodeInvalid, Text: "an input must not change the host of the URL"}
-		}
-		switch {
-		case i.t.r.opt.Credentials != nil:
-			opt.Client = i.t.r.opt.Credentials(i.t.id, i.member, i.def)
-		case i.t.r.opt.HTTP != nil:
-			opt.Client = i.t.r.opt.HTTP(i.t.id, i.def)
-		default:
-			return &schemas.Error{Code: schemas.CodeMissing, Text: "this build has no connectors"}
-		}
-		opt.Headers = make(map[string]string, len(i.def.Headers))
-		for k, v := range i.def.Headers {
-			opt.Headers[k] = fill(v)
-		}
-		return nil
+		return i.t.r.remote(opt, i.t.id, i.member, i.def, i.values)
 	}
 	l := schemas.Launch{
 		Thread: i.t.id, Owner: i.owner, Server: i.name, Command: i.def.Command, Args: slices.Clone(i.def.Args),
@@ -421,7 +405,6 @@ func (i *instance) pid() int {
 func (i *instance) diagnose(err error) string {
 	var known *schemas.Error
 	var rpc *session.RPCError
-	var status *session.StatusError
 	var noise *session.Noise
 	silent := errors.Is(err, errSilent)
 	why := ""
@@ -446,8 +429,8 @@ func (i *instance) diagnose(err error) string {
 		why = "answered with a redirect to another address"
 	case errors.As(err, &rpc):
 		why = "answered with an error: " + schemas.Clean(rpc.Message, true)
-	case errors.As(err, &status):
-		why = fmt.Sprintf("answered with HTTP status %d", status.Status)
+	case i.def.Remote():
+		why = remoteWhy(err)
 	}
 	c, ok := i.child.(diagnosed)
 	if why == "" && ok {
@@ -464,8 +447,6 @@ func (i *instance) diagnose(err error) string {
 		why = "answered nothing that is MCP, only: " + noise.First
 	case silent && line != "":
 		why += ": " + line
-	case why == "" && i.def.Remote():
-		why = "cannot be reached"
 	case why == "":
 		why = "closed its output"
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,9 @@ type Options struct {
 	// Credentials, if set, is used in place of HTTP and gives a client that signs in as member; a sign-in that is missing
 	// comes back from its transport as *schemas.Error with CodeNeeds and never waits for a person.
 	Credentials func(thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) *http.Client
+	// Signed says whether a member has a sign-in of their own for exactly this definition; it is asked for each call while a
+	// sign-in is lent, and must be quick. nil: nobody has.
+	Signed func(context.Context, schemas.ThreadID, schemas.MemberID, schemas.Server) bool
 
 	IdleStop       time.Duration // without a call until a server is stopped; 10 min
 	ConnectTimeout time.Duration // from start to the answer of initialize; 30 s
@@ -266,6 +270,10 @@ func (r *Registry) Tools(ctx context.Context, c schemas.Caller) ([]schemas.Tool,
 		if s = t.snap.Load(); s == nil {
 			return nil, t.loadErr
 		}
+	}
+	if slices.ContainsFunc(s.servers, func(v *view) bool { return v.unsigned }) {
+		t.discoverAs(ctx, s, c)
+		s = t.snap.Load()
 	}
 	return s.visible(c.Member, r.opt.Now()), nil
 }

@@ -49,14 +49,18 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, method st
 	found := make([][]T, len(s.servers))
 	var wg sync.WaitGroup
 	for n, v := range s.servers {
-		if !able(v.status) || v.meter == nil || actsAs(v.entry, c.Member) != v.entry.Owner && r.opt.Credentials == nil {
+		if !able(v.status) || v.meter == nil {
+			continue
+		}
+		as := r.actsAs(ctx, v.entry, c)
+		if as != v.entry.Owner && r.opt.Credentials == nil {
 			continue
 		}
 		if s.policy.Decide(schemas.Tool{Server: v.entry.Name, Name: method}, c.Member, r.opt.Now()).Verb == schemas.Deny {
 			continue // what may not be read is not asked for
 		}
 		wg.Go(func() {
-			i, err := t.running(ctx, v.entry.Name, c.Member)
+			i, err := t.running(ctx, v.entry.Name, as)
 			if err != nil {
 				return
 			}
@@ -71,7 +75,7 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, method st
 	return slices.Concat(found...), nil
 }
 
-// running gives a started server, acquired.
+// running gives what serves a server as m, started and acquired.
 func (t *thread) running(ctx context.Context, name string, m schemas.MemberID) (*instance, error) {
 	for range 5 {
 		if err := t.awaken(ctx, name, m); err != nil {
@@ -193,6 +197,7 @@ func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method s
 	if who.Role < schemas.Member || !who.Member.Valid() {
 		return schemas.Result{}, c.refused(ctx, &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look, not use tools"})
 	}
+	c.as = r.actsAs(ctx, v.entry, who)
 	if err := c.admit(ctx); err != nil {
 		return schemas.Result{}, c.refused(ctx, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"bobbin/schemas"
@@ -34,6 +35,7 @@ type view struct {
 	parked   bool      // has no process for a reason that the configuration gave
 	since    time.Time // when starting began
 	unknown  bool      // has no tools yet and may start
+	unsigned bool      // has no tools yet, and its owner no sign-in; a member who has one may start it
 	meter    *meter
 	tools    []*tool
 	refused  string
@@ -99,7 +101,7 @@ func (t *thread) publish() {
 func (t *thread) look(e schemas.Entry) *view {
 	v := &view{entry: e, status: schemas.Status{
 		Name: e.Name, Title: e.Title, Kind: e.Kind, Transport: cmp.Or(e.Type, schemas.Stdio), Owner: e.Owner, OwnerName: e.OwnerName,
-		Pending: e.Approval != nil && e.Pending(), RunsAs: runsAs(e),
+		Pending: e.Approval != nil && e.Pending(), RunsAs: t.r.shownAs(e),
 	}}
 	s := t.slots[e.Name]
 	if e.Shadowed || s == nil {
@@ -137,7 +139,9 @@ func (t *thread) look(e schemas.Entry) *view {
 	}
 	st.Stderr = s.stderr
 	v.unknown = s.tools == nil && s.inst == nil && (s.fault == "" || s.next != nil)
-	if s.tools != nil && (s.fault == "" || s.inst != nil || s.next != nil) {
+	theirs := ownSignIn(e) && s.down == schemas.NeedsConnect // the owner's sign-in is missing, others have their own
+	v.unsigned = s.tools == nil && theirs
+	if s.tools != nil && (s.fault == "" || s.inst != nil || s.next != nil || theirs) {
 		v.offer(e, s)
 	}
 	return v
@@ -225,11 +229,14 @@ func (v *view) present() schemas.Status {
 	return st
 }
 
-func runsAs(e schemas.Entry) string {
+// shownAs says whose credentials a server uses.
+func (r *Registry) shownAs(e schemas.Entry) string {
 	switch {
 	case e.Kind == schemas.Admin:
 		return "the operator"
-	case e.Auth != nil && e.Auth.Identity == "requester":
+	case ownSignIn(e) && e.Loan.Holds(r.opt.Now()):
+		return "@" + cmp.Or(e.Loan.Name, string(e.Loan.Member)) + " for all"
+	case ownSignIn(e):
 		return "the one who asks"
 	}
 	return "@" + cmp.Or(e.OwnerName, string(e.Owner))
@@ -299,6 +306,21 @@ func (t *thread) discover(ctx context.Context, s *snapshot) {
 			return v.unknown && (v.starting == nil || v.since.After(asked.Add(-patience)))
 		})
 	})
+}
+
+// discoverAs starts servers whose tools are unknown since their owner is not signed in, where the caller, or who lent to them, is.
+func (t *thread) discoverAs(ctx context.Context, s *snapshot, c schemas.Caller) {
+	ctx, cancel := context.WithTimeout(ctx, t.r.opt.Patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, v := range s.servers {
+		as := t.r.actsAs(ctx, v.entry, c)
+		if !v.unsigned || as == v.entry.Owner || !t.r.signed(ctx, c.Thread, as, v.entry) {
+			continue
+		}
+		wg.Go(func() { _ = t.awaken(ctx, v.entry.Name, as) }) // how it is stands in its status
+	}
+	wg.Wait()
 }
 
 // until waits for a snapshot that satisfies enough, at most until ctx ends or limit ticks.

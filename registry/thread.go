@@ -365,7 +365,7 @@ func (e needEvent) handle(t *thread) {
 func (e readyEvent) handle(t *thread) {
 	s := t.slots[e.inst.name]
 	if s == nil || s.next != e.inst {
-		if s == nil || !t.guestReady(s, e.inst) {
+		if s == nil || !t.guestReady(s, e) {
 			e.inst.stop()
 		}
 		return
@@ -374,8 +374,17 @@ func (e readyEvent) handle(t *thread) {
 	if old != nil && old.id != e.inst.id {
 		s.dismiss(false)
 	}
-	s.inst, s.next, s.tools = e.inst, nil, e.tools
+	s.inst, s.next = e.inst, nil
 	s.fault, s.down, s.why = "", "", ""
+	t.adopt(s, e)
+	if old != nil {
+		old.drain()
+	}
+}
+
+// adopt takes over the tools of an instance of the slot.
+func (t *thread) adopt(s *slot, e readyEvent) {
+	s.tools = e.tools
 	if s.toolsFor != e.inst.id.fingerprint {
 		s.toolsFor, s.approved = e.inst.id.fingerprint, nil
 		s.pins = maps.Clone(s.entry.Pins)
@@ -384,9 +393,6 @@ func (e readyEvent) handle(t *thread) {
 		s.firstPins(t.r.opt.Settle)
 	}
 	t.learn(s)
-	if old != nil {
-		old.drain()
-	}
 }
 
 func (e listEvent) handle(t *thread) {

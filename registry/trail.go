@@ -23,14 +23,33 @@ func (c *call) record(e schemas.Event) schemas.Record {
 	return rec
 }
 
-func (c *call) runsAs() schemas.MemberID { return actsAs(c.tool.server.entry, c.Caller.Member) }
+// runsAs is whose credentials and sandbox the call uses. It is settled when the call looks its tool up, and again when something
+// changed while it waited.
+func (c *call) runsAs() schemas.MemberID { return c.as }
 
-// actsAs is whose credentials and sandbox a member's call uses.
-func actsAs(e schemas.Entry, m schemas.MemberID) schemas.MemberID {
-	if e.Auth == nil || e.Auth.Identity != "requester" {
+// actsAs is whose credentials and sandbox a member's call of a server uses: the owner's; of a connector that runs as the one who
+// asks their own, or the lender's while they have none.
+func (r *Registry) actsAs(ctx context.Context, e schemas.Entry, c schemas.Caller) schemas.MemberID {
+	switch {
+	case !ownSignIn(e):
 		return e.Owner
+	case !e.Loan.Holds(r.opt.Now()), e.Loan.Member == c.Member:
+		return c.Member
+	case r.signed(ctx, c.Thread, c.Member, e):
+		return c.Member
 	}
-	return m
+	return e.Loan.Member
+}
+
+// signed reports whether a member has a sign-in of their own for what runs.
+func (r *Registry) signed(ctx context.Context, id schemas.ThreadID, m schemas.MemberID, e schemas.Entry) bool {
+	def, runs := e.Running()
+	return runs && r.opt.Signed != nil && r.opt.Signed(ctx, id, m, def)
+}
+
+// ownSignIn reports whether each member uses a connector with a sign-in of their own.
+func ownSignIn(e schemas.Entry) bool {
+	return e.Auth != nil && (e.Auth.Identity == "requester" || e.Auth.Type == "oauth" && e.Auth.Identity == "")
 }
 
 // begin writes the record without which nothing is sent.
