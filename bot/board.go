@@ -20,7 +20,9 @@ type Board struct {
 type BoardServer struct {
 	Status schemas.Status
 	Mine   bool // the caller may change it
-	Tools  []BoardTool
+	// Connect says that the caller can sign in to it with "/mcp connect NAME", and did not yet.
+	Connect bool
+	Tools   []BoardTool
 }
 
 // BoardTool is a tool and what a call of it would meet: "runs", "asks", "denied", "blocked: shell", "held: changed".
@@ -45,6 +47,7 @@ func (b *Bot) Board(ctx context.Context, c schemas.Caller) (Board, error) {
 	if err != nil {
 		return Board{}, err
 	}
+	ss = b.viewed(ctx, c, ss)
 	board := Board{Thread: c.Thread, Problems: cfg.Problems}
 	var ts []schemas.Tool
 	if slices.ContainsFunc(ss, func(s schemas.Status) bool { return s.Tools > 0 }) {
@@ -59,7 +62,8 @@ func (b *Bot) Board(ctx context.Context, c schemas.Caller) (Board, error) {
 			s.Stderr = ""
 		}
 		e, ok := cfg.Find(s.Name)
-		one := BoardServer{Status: s, Mine: ok && mayChange(c, e) == nil && c.Role > schemas.Guest}
+		one := BoardServer{Status: s, Mine: ok && mayChange(c, e) == nil && c.Role > schemas.Guest,
+			Connect: s.State == schemas.NeedsConnect && b.opt.SignIns != nil && c.Role > schemas.Guest}
 		for _, x := range ts {
 			if x.Server == s.Name && s.State != schemas.ShadowedState {
 				one.Tools = append(one.Tools, BoardTool{Tool: x, Mark: mark(cfg, c, x, b)})

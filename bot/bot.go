@@ -156,7 +156,7 @@ func New(opt Options) *Bot {
 	}
 	b := &Bot{opt: opt, verbs: table()}
 	b.cards.open = map[string]*card{}
-	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[whose]waiting{}, map[whose]loose{}
+	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.ears.subs, b.ears.edits, b.ears.held = map[*ear]struct{}{}, map[schemas.ThreadID]lastEdit{}, map[string]string{}
 	return b
 }

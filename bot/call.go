@@ -24,7 +24,7 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 	}
 	i := slices.IndexFunc(ts, func(x schemas.Tool) bool { return x.Full() == name || x.Model == name })
 	if i < 0 {
-		return Reply{}, b.noTool(ctx, t, name, ts)
+		return b.unlisted(ctx, t, name, ts)
 	}
 	if raw != "" {
 		if !json.Valid([]byte(raw)) || raw[0] != '{' {
@@ -50,10 +50,12 @@ func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool
 	if err != nil {
 		return err
 	}
-	for _, s := range ss {
+	for _, s := range b.viewed(ctx, t.caller, ss) {
 		able := s.State == schemas.Ready || s.State == schemas.Idle || s.State == schemas.Held || s.State == schemas.ShadowedState
 		tool, its := strings.CutPrefix(name, s.Name+".")
 		switch {
+		case its && s.State == schemas.NeedsConnect:
+			return &schemas.Error{Code: schemas.CodeNeeds, Text: clean(s.Name) + " needs you to sign in", Hint: connectHint(s.Name)}
 		case its && !able:
 			return &schemas.Error{Code: schemas.CodeNotReady, Text: b.became(t.caller, s)}
 		case its && slices.Contains(s.HeldTools, tool):
@@ -112,9 +114,27 @@ func (b *Bot) calls(ctx context.Context, t turn, x schemas.Tool, args json.RawMe
 		return wrongArguments(x.Full(), ps), nil
 	}
 	if err != nil {
-		return Reply{}, err
+		return b.orSignIn(ctx, t, x.Server, err, func(ctx context.Context, t turn) (Reply, error) { return b.calls(ctx, t, x, args) })
 	}
 	return b.result(ctx, t, x.Full(), res), nil
+}
+
+// unlisted answers for a tool that nobody knows. What a connector offers may be known only to who signed in to it.
+func (b *Bot) unlisted(ctx context.Context, t turn, name string, ts []schemas.Tool) (Reply, error) {
+	err := b.noTool(ctx, t, name, ts)
+	cfg, cannot := b.opt.Config.Load(ctx, t.caller.Thread)
+	if cannot != nil {
+		return Reply{}, err
+	}
+	for _, e := range cfg.Entries {
+		if strings.HasPrefix(name, e.Name+".") && !e.Shadowed {
+			return b.orSignIn(ctx, t, e.Name, err, func(ctx context.Context, now turn) (Reply, error) {
+				now.args = t.args
+				return b.call(ctx, now)
+			})
+		}
+	}
+	return Reply{}, err
 }
 
 // result draws what a tool gave: text, files, and one line about the call.
@@ -192,7 +212,7 @@ func (b *Bot) readResource(ctx context.Context, t turn, ref string) (Reply, erro
 	}
 	res, err := b.opt.Resources.ReadResource(ctx, t.caller, server, uri)
 	if err != nil {
-		return Reply{}, err
+		return b.orSignIn(ctx, t, server, err, func(ctx context.Context, t turn) (Reply, error) { return b.readResource(ctx, t, ref) })
 	}
 	return b.result(ctx, t, server+":"+uri, res), nil
 }
@@ -258,7 +278,7 @@ func promptList(ps []schemas.Prompt) Reply {
 func (b *Bot) prompted(ctx context.Context, t turn, p schemas.Prompt, args map[string]string) (Reply, error) {
 	res, err := b.opt.Prompts.Prompt(ctx, t.caller, p.Server, p.Name, args)
 	if err != nil {
-		return Reply{}, err
+		return b.orSignIn(ctx, t, p.Server, err, func(ctx context.Context, t turn) (Reply, error) { return b.prompted(ctx, t, p, args) })
 	}
 	var got struct {
 		Messages []struct {

@@ -55,7 +55,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 		}
 		return Reply{}, err
 	}
-	b.kept(seen)
+	b.keep(seen)
 	b.sealed(ctx, t, p)
 	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
 	b.Changed(p.Thread)

@@ -201,11 +201,15 @@ func freeName(name string, cfg schemas.Config) string {
 // firstYes names the host. Nothing has been sent to it, and nothing is before an answer.
 func (b *Bot) firstYes(t turn, r remote) Reply {
 	s := r.draft.Server
+	next := "this host is asked what it is and offers and, if it wants a sign-in, the host that it names for that; then a card shows it before it is added"
+	if b.opt.Probe == nil {
+		next = "a card, before it is added; this setup does not look at servers before that"
+	}
 	reply := Reply{
 		Blocks: []Block{
 			{Text: "connect " + clean(hostOf(s.URL)) + "? Nothing has been sent to it yet"},
 			{Facts: []Fact{{Label: "name", Value: clean(s.Name)}, {Label: "address", Value: short(clean(safeURL(s.URL)), maxShown)},
-				{Label: "next", Value: "Connect asks this host what it is and offers, and nobody else; a card follows before it is added"}}},
+				{Label: "next", Value: next}}},
 		},
 		Choices: []Choice{{Key: "connect", Label: "Connect"}, {Key: "key", Label: "With an API key"}, {Key: "leave", Label: "Leave it"}},
 	}

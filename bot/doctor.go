@@ -66,7 +66,7 @@ func (b *Bot) doctor(ctx context.Context, t turn) (Reply, error) {
 		r.Blocks = append(r.Blocks, Block{Text: "last lines on its standard error"}, Block{Code: cleanLines(s.Stderr)})
 	}
 	r.Blocks = append(r.Blocks, Block{Text: "next: " + next(t.caller, e, s)})
-	if s.State == schemas.Needs && s.Owner == t.caller.Member {
+	if wantsOf(t.caller, s) {
 		r = b.offerNeeds(t, r, []schemas.Status{s})
 	}
 	return r, nil
@@ -93,6 +93,9 @@ func (b *Bot) findings(c schemas.Caller, e schemas.Entry, s schemas.Status) []Fa
 		fs = append(fs, Fact{Label: "needs", Value: clean(strings.Join(s.Needs, ", "))})
 	} else {
 		fs = append(fs, Fact{Label: "needs", Value: "nothing"})
+	}
+	if s.RunsAs != "" && signsIn(e.Server) {
+		fs = append(fs, Fact{Label: "runs as", Value: clean(s.RunsAs)})
 	}
 	if s.Took > 0 {
 		fs = append(fs, Fact{Label: "handshake", Value: thousands(int(s.Took.Milliseconds())) + " ms", Note: clean(s.Protocol)})
@@ -126,6 +129,8 @@ func next(c schemas.Caller, e schemas.Entry, s schemas.Status) string {
 			return "see that this command starts an MCP server on standard input and output: `/mcp edit " + name + "`"
 		}
 		return "put right what its last lines say: `/mcp edit " + name + "` if it is the command, else mend it and `/mcp reload " + name + "`"
+	case schemas.NeedsConnect:
+		return "sign in with `/mcp connect " + name + "`"
 	case schemas.PendingState, schemas.Off, schemas.Held:
 		return "`/mcp enable " + name + "`"
 	case schemas.Idle:
@@ -147,9 +152,14 @@ func (b *Bot) checkup(ctx context.Context, t turn, cfg schemas.Config) (Reply, e
 	if err != nil {
 		return Reply{}, err
 	}
+	ss = b.viewed(ctx, t.caller, ss)
 	r := Reply{Blocks: unreadable(cfg.Problems)}
 	tab := &Table{Columns: []string{"name", "state", "next"}}
+	var unsigned []schemas.Status
 	for _, s := range ss {
+		if s.State == schemas.NeedsConnect && t.caller.Role > schemas.Guest {
+			unsigned = append(unsigned, s)
+		}
 		e, _ := cfg.Find(s.Name)
 		if e.Name == "" {
 			e.Name = s.Name
@@ -167,5 +177,5 @@ func (b *Bot) checkup(ctx context.Context, t turn, cfg schemas.Config) (Reply, e
 	if len(tab.Rows) == 0 {
 		return append1(r, Block{Text: count(len(ss), "server", "servers") + ", nothing wrong"}), nil
 	}
-	return append1(r, Block{Text: count(len(tab.Rows), "server wants", "servers want") + " something"}, Block{Table: tab}), nil
+	return b.offerNeeds(t, append1(r, Block{Text: count(len(tab.Rows), "server wants", "servers want") + " something"}, Block{Table: tab}), unsigned), nil
 }

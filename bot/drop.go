@@ -29,6 +29,8 @@ func (b *Bot) Drop(ctx context.Context, thread schemas.ThreadID) error {
 			return err
 		}
 	}
+	b.revokeAll(ctx, thread, "")
+	b.signs.forget(thread, "")
 	if err := b.opt.Forget.Forget(ctx, thread, ""); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 	if err != nil {
 		return b.refusal(c, err)
 	}
+	ss = b.viewed(ctx, c, ss)
 	if len(ss) == 0 {
 		upload := "give me a file with `/mcp upload`"
 		if c.Door == schemas.DoorTerminal {
@@ -39,7 +40,7 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 	n, needs := 0, 0
 	for _, s := range ss {
 		n += s.Tools
-		if (s.State == schemas.Needs && s.Owner == c.Member) || s.Pending || s.State == schemas.PendingState {
+		if wantsOf(c, s) || s.Pending || s.State == schemas.PendingState {
 			needs++
 		}
 	}
@@ -124,8 +125,10 @@ a config keeps ${input:NAME}; the value lies sealed in your vault
 never type a value into a command`,
 		"connect": `a remote server, by its address
 /mcp connect https://mcp.example.com/mcp
-sign-in: none, or an API key that goes to your vault
-OAuth sign-in is not part of this build yet
-nothing is sent to the host before you confirm its card`,
+nothing is sent before your first yes; then a card says what it is
+sign-in: none, an API key for all, or OAuth, each member their own
+/mcp connect NAME        sign in, sign out, lend yours, withdraw
+lent: everybody here calls it as you, until a time or until you withdraw
+a link to sign in is for you alone; tell its code to nobody`,
 	}
 }

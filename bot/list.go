@@ -19,6 +19,7 @@ func (b *Bot) list(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	ss = b.viewed(ctx, t.caller, ss)
 	r := Reply{Blocks: unreadable(cfg.Problems)}
 	if len(ss) == 0 {
 		r.Blocks = append(r.Blocks, Block{Text: "No MCP servers configured"},
@@ -40,7 +41,7 @@ func (b *Bot) list(ctx context.Context, t turn) (Reply, error) {
 				tab.Rows, headed = append(tab.Rows, Row{Head: g.head}), true
 			}
 			tab.Rows = append(tab.Rows, b.row(t.caller, s))
-			if s.State == schemas.Needs && s.Owner == t.caller.Member {
+			if wantsOf(t.caller, s) {
 				needy = append(needy, s)
 			}
 		}
@@ -121,7 +122,7 @@ func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 	case schemas.Off:
 		add("`/mcp enable " + name + "`")
 	case schemas.NeedsConnect:
-		add("sign-in is not part of this build yet")
+		add("`/mcp connect " + name + "`")
 	case schemas.ShadowedState:
 		add("a server above has the same name")
 	}
@@ -190,6 +191,10 @@ func (b *Bot) show(ctx context.Context, t turn) (Reply, error) {
 	if t.caller.Role > schemas.Guest && (s.State == schemas.Ready || s.State == schemas.Idle) {
 		r.Blocks = append(r.Blocks, b.offered(ctx, t, s)...)
 	}
+	if choices := b.accountChoices(ctx, t.caller, e); t.caller.Role > schemas.Guest && len(choices) > 0 {
+		r.Choices = choices
+		r = b.deal(b.accountCard(t.caller, e.Name), r)
+	}
 	return r, nil
 }
 
@@ -227,7 +232,7 @@ func (b *Bot) status(ctx context.Context, t turn, e schemas.Entry) (schemas.Stat
 	if i < 0 {
 		return schemas.Status{Name: e.Name, Kind: e.Kind, Owner: e.Owner, OwnerName: e.OwnerName, State: schemas.Starting}, nil
 	}
-	return ss[i], nil
+	return b.viewed(ctx, t.caller, ss[i:i+1])[0], nil
 }
 
 // tools lists what the caller may use, or one tool whole.

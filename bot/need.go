@@ -8,22 +8,50 @@ import (
 	"bobbin/schemas"
 )
 
-// offerNeeds adds a choice to give what servers of the caller need. Equal inputs of several servers are asked once.
+// wantsOf reports whether a server waits for something that the caller alone can give: a value, or their sign-in.
+func wantsOf(c schemas.Caller, s schemas.Status) bool {
+	return s.State == schemas.Needs && s.Owner == c.Member || s.State == schemas.NeedsConnect
+}
+
+// maxOffers bounds the servers for which a list offers to sign in; a door draws few buttons.
+const maxOffers = 8
+
+// offerNeeds adds choices to give what servers of the caller need and to sign in. Equal inputs of several servers are asked once.
 func (b *Bot) offerNeeds(t turn, r Reply, needy []schemas.Status) Reply {
-	if len(needy) == 0 || r.ID != "" {
+	if r.ID != "" {
 		return r
 	}
-	var ids []string
+	var ids, unsigned []string
 	for _, s := range needy {
+		if s.State == schemas.NeedsConnect && b.opt.SignIns != nil && len(unsigned) < maxOffers {
+			unsigned = append(unsigned, s.Name)
+		}
 		for _, id := range s.Needs {
-			if !slices.Contains(ids, id) {
+			if s.State == schemas.Needs && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
 	}
-	r.Choices = []Choice{{Key: "give", Label: "Give " + short(clean(strings.Join(ids, ", ")), 60), Style: "primary"}}
+	if len(ids) > 0 {
+		r.Choices = []Choice{{Key: "give", Label: "Give " + short(clean(strings.Join(ids, ", ")), 60), Style: "primary"}}
+	}
+	for _, n := range unsigned {
+		label := "Connect yours"
+		if len(unsigned) > 1 {
+			label += ": " + clean(n)
+		}
+		r.Choices = append(r.Choices, Choice{Key: "connect:" + n, Label: label})
+	}
+	if len(r.Choices) == 0 {
+		return r
+	}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
-	c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) { return b.giveForm(ctx, t, ids, "") }
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if name, ok := strings.CutPrefix(a.Choice, "connect:"); ok {
+			return b.connectYours(ctx, t, name)
+		}
+		return b.giveForm(ctx, t, ids, "")
+	}
 	return b.deal(c, r)
 }
 

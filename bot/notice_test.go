@@ -287,7 +287,7 @@ func TestCanary(t *testing.T) {
 	w.fill(alice(), w.say(alice(), "/mcp secrets set GITHUB_TOKEN"), map[string]string{"GITHUB_TOKEN": canary})
 	w.fill(alice(), w.say(alice(), "/mcp add"), map[string]string{"name": "x", "command": "x", "env": canary + "\nGITHUB_TOKEN=" + canary + "\n1=" + canary})
 	w.press(alice(), w.fill(alice(), w.say(alice(), "/mcp add"), map[string]string{"name": "x", "command": "x", "env": "GITHUB_TOKEN=" + canary}), "Confirm")
-	key := w.press(alice(), w.say(alice(), "/mcp connect https://example.com/mcp"), "Connect with an API key")
+	key := w.press(alice(), w.say(alice(), "/mcp connect https://example.com/mcp"), "With an API key")
 	w.press(alice(), w.fill(alice(), key, map[string]string{"key": canary}), "Confirm")
 	w.failWith["Put"] = errors.New("vault locked")
 	w.press(alice(), w.say(alice(), "/mcp add-json "+strings.Replace(github(), "github", "gh2", 1)), "Confirm")

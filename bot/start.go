@@ -23,14 +23,14 @@ type late struct {
 	wg  sync.WaitGroup
 }
 
-// Run lets a reply about slow servers come after 5 s, with a notice when they are ready or failed. It returns when ctx has ended
+// Run ends sign-ins whose cards nobody confirmed, lets what waited for a sign-in go on when a browser finished it, and lets a reply about slow servers come after 5 s, with a notice when they are ready or failed. It returns when ctx has ended
 // and nothing goes on any more; it is called once. Without it, at a terminal, and where nobody is subscribed, replies wait for
 // up to Options.StartWait.
 func (b *Bot) Run(ctx context.Context) error {
 	b.late.mu.Lock()
 	b.late.ctx = ctx
 	b.late.mu.Unlock()
-	<-ctx.Done()
+	b.tidy(ctx)
 	b.late.mu.Lock()
 	b.late.ctx = nil
 	b.late.mu.Unlock()

@@ -214,11 +214,8 @@ func TestConnect(t *testing.T) {
 	want(t, w.say(boss(), "/mcp connect http://127.0.0.1:9/mcp"), "connect http://127.0.0.1:9?")
 	form := w.say(alice(), "/mcp connect")
 	yes := w.fill(alice(), form, map[string]string{"url": "https://mcp.linear.example/sse"})
-	want(t, yes, "connect https://mcp.linear.example? Nothing has been sent to it yet", "name: linear", "Connect with an API key", "Connect without sign-in")
-	oauth := w.press(alice(), yes, "Connect with OAuth")
-	want(t, oauth, "signing in with OAuth is not part of this build yet", "API key")
-	wantCode(t, oauth, schemas.CodeMissing)
-	key := w.press(alice(), yes, "Connect with an API key")
+	want(t, yes, "connect https://mcp.linear.example? Nothing has been sent to it yet", "name: linear", "1) Connect\n2) With an API key\n3) Leave it")
+	key := w.press(alice(), yes, "With an API key")
 	if !key.Private || key.Form.Fields[1].Kind != "secret" {
 		t.Errorf("form %+v", key.Form)
 	}

@@ -81,9 +81,9 @@ func serverVerbs() []verb {
 		{Verb{"enable", "enable <name>", "Switch a server on; approve one that waits, or a held tool",
 			"`/mcp enable SERVER.TOOL` shows the changed definition of a held tool.", m, []Arg{server(true)}}, false, true, (*Bot).enable},
 		{Verb{"disable", "disable <name>", "Switch a server off and keep its entry", "", m, []Arg{server(true)}}, false, true, (*Bot).disable},
-		{Verb{"connect", "connect [url] [name]", "Add a remote server by its address",
-			"https only; at your own machine http on loopback, too. Sign-in: none or an API key; OAuth is not part of this build yet.", m,
-			[]Arg{{Name: "url", Hint: "https://…"}, {Name: "name", Hint: "what to call it"}}}, false, true, (*Bot).connect},
+		{Verb{"connect", "connect [url|server] [name]", "Add a remote server by its address; sign in to one that is here",
+			"https only; at your own machine http on loopback, too. Sign-in: none, an API key, or OAuth.\n`/mcp connect SERVER` signs in or out, lends your sign-in to the thread, or withdraws it.", m,
+			[]Arg{{Name: "url", Hint: "https://…, or a server's name"}, {Name: "name", Hint: "what to call it"}}}, false, true, (*Bot).connect},
 		{Verb{"reload", "reload [name]", "Read the files again, or start one server anew", "", m, []Arg{server(false)}}, false, true, (*Bot).reload},
 		{Verb{"doctor", "doctor [name]", "Say what is wrong with a server and what to do next", "", m, []Arg{server(false)}}, false, false, (*Bot).doctor},
 	}
