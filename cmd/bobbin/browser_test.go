@@ -25,10 +25,11 @@ func newBrowser(transport http.RoundTripper) *browser {
 }
 
 var (
-	aForm  = regexp.MustCompile(`(?is)<form[^>]*>.*?</form>`)
-	anAttr = regexp.MustCompile(`(?is)\b(action|method|name|value|type)\s*=\s*"([^"]*)"`)
-	anIn   = regexp.MustCompile(`(?is)<input[^>]*>`)
-	output = regexp.MustCompile(`(?is)<output[^>]*>([^<]*)</output>`)
+	aForm   = regexp.MustCompile(`(?is)<form[^>]*>.*?</form>`)
+	anAttr  = regexp.MustCompile(`(?is)\b(action|method|name|value|type)\s*=\s*"([^"]*)"`)
+	anIn    = regexp.MustCompile(`(?is)<input[^>]*>`)
+	anAbort = regexp.MustCompile(`(?is)href="([^"]*/abort)"`)
+	output  = regexp.MustCompile(`(?is)<output[^>]*>([^<]*)</output>`)
 )
 
 func attrs(tag string) map[string]string {
@@ -40,7 +41,7 @@ func attrs(tag string) map[string]string {
 }
 
 // walk opens an address and goes on, by redirects and by sending forms with fields filled in, until a page without a form. It gives
-// that page.
+// that page. With a field "refuse" it does not agree to what the authorization server asks.
 func (b *browser) walk(ctx context.Context, address string, fields map[string]string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -59,6 +60,16 @@ func (b *browser) walk(ctx context.Context, address string, fields map[string]st
 		}
 		if to := resp.Header.Get("Location"); to != "" {
 			next, err := req.URL.Parse(to)
+			if err != nil {
+				return "", err
+			}
+			if req, err = http.NewRequestWithContext(ctx, http.MethodGet, next.String(), nil); err != nil {
+				return "", err
+			}
+			continue
+		}
+		if m := anAbort.FindStringSubmatch(string(body)); m != nil && fields["refuse"] != "" && !strings.Contains(string(body), `name="login"`) {
+			next, err := req.URL.Parse(m[1])
 			if err != nil {
 				return "", err
 			}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -41,7 +40,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := filepath.Join(modules, "node-linux-"+map[string]string{"amd64": "x64"}[runtime.GOARCH]+strings.TrimPrefix(runtime.GOARCH, "amd64"), "bin", "node")
+	node := suiteNode(t)
 	client, err := exec.LookPath("conformant")
 	if err != nil {
 		t.Fatal(err)
