@@ -155,7 +155,7 @@ func (s *SignIns) Link(ctx context.Context, in schemas.SignIn) (schemas.Link, er
 		f.redirect = base + callbackPath
 		f.proof = s.proof(by, base)
 	}
-	if f.client, err = s.client(ctx, by.Thread, p.meta, in.Server, orLoopback(f.redirect), scope); err != nil {
+	if f.client, err = s.client(ctx, by.Thread, p.meta, in.Server, orLoopback(f.redirect)); err != nil {
 		return schemas.Link{}, err
 	}
 	if err := s.note(ctx, s.record(f, "asked for at "+hostOf(p.meta.Issuer))); err != nil {

@@ -35,7 +35,7 @@ type registration struct {
 // client gives what an issuer knows us by, and registers where nothing is known: registered beforehand, by metadata document,
 // dynamically, in this order (MCP specification, client registration). Registrations are kept by issuer and redirect address and
 // never shown to another issuer.
-func (s *SignIns) client(ctx context.Context, thread schemas.ThreadID, m metadata, server schemas.Server, redirect string, scope []string) (Client, error) {
+func (s *SignIns) client(ctx context.Context, thread schemas.ThreadID, m metadata, server schemas.Server, redirect string) (Client, error) {
 	if a := server.Auth; a != nil && a.ClientID != "" {
 		if c, ok := s.opt.Clients[m.Issuer]; ok && c.ID == a.ClientID {
 			return c.with(m), nil
@@ -70,7 +70,7 @@ func (s *SignIns) client(ctx context.Context, thread schemas.ThreadID, m metadat
 	} else if schemas.CodeOf(err) != schemas.CodeNeeds && schemas.CodeOf(err) != schemas.CodeUnreadable {
 		return Client{}, err
 	}
-	r, err := s.register(ctx, thread, m, redirect, scope)
+	r, err := s.register(ctx, thread, m, redirect)
 	if err != nil {
 		return Client{}, err
 	}
@@ -122,15 +122,13 @@ func describe(redirects []string, how string) map[string]any {
 	}
 }
 
-// register makes us known to an authorization server (RFC 7591, section 3).
-func (s *SignIns) register(ctx context.Context, thread schemas.ThreadID, m metadata, redirect string, scope []string) (registration, error) {
+// register makes us known to an authorization server (RFC 7591, section 3). It names no scope: the registration serves everybody
+// and every step-up, and some servers refuse later what was not named at first.
+func (s *SignIns) register(ctx context.Context, thread schemas.ThreadID, m metadata, redirect string) (registration, error) {
 	how := method(m, false)
 	about := describe([]string{redirect}, how)
 	if m.offersDevice {
 		about["grant_types"] = []string{"authorization_code", "refresh_token", deviceGrant}
-	}
-	if len(scope) > 0 {
-		about["scope"] = strings.Join(scope, " ")
 	}
 	body, err := json.Marshal(about)
 	if err != nil {
