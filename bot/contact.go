@@ -10,7 +10,7 @@ import (
 )
 
 // prober contacts a remote server's host and reads what it offers, with these values for its inputs; CodeNeeds when it wants a
-// sign-in. Only ever called after a person's yes to that host.
+// sign-in. It writes the audit record without which it contacts nobody. Only ever called after a person's yes to that host.
 type prober interface {
 	Probe(context.Context, schemas.Caller, schemas.Server, map[string]schemas.Secret) (schemas.Probe, error)
 }
@@ -37,9 +37,6 @@ func (b *Bot) contact(ctx context.Context, t turn, r remote) (Reply, error) {
 		return b.remoteCard(ctx, t, r)
 	}
 	host := clean(hostOf(s.URL))
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Server: s.Name, Detail: "contact " + host}); err != nil {
-		return Reply{}, err
-	}
 	t.tell("contacting " + host + " …")
 	wait, cancel := context.WithTimeout(ctx, contactWait)
 	defer cancel()
