@@ -122,6 +122,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		Config: h.Store, Past: h.Store, Rules: h.Store,
 		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
 		Secrets: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
+		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry}, Revoke: h.SignIns, Loans: h.Store,
 		Import: mcpstore.Import, Place: opt.place(h.launcher),
 		Version: opt.Version, Log: opt.Log,
 	})
@@ -148,8 +149,23 @@ func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string,
 }
 
 // signedIn lets what waited for a member's sign-in go on.
-func (g *gate) signedIn(thread schemas.ThreadID, member schemas.MemberID, link string) {
+func (g *gate) signedIn(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, link string) {
 	g.live.Poke(thread)
+	g.bot.SignedIn(ctx, thread, member, link)
+}
+
+// accounts ends the sessions of a sign-in together with it.
+type accounts struct {
+	*oauth.SignIns
+	live *registry.Registry
+}
+
+func (a accounts) SignOut(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) error {
+	return errors.Join(a.SignIns.SignOut(ctx, thread, member, s), a.live.SignedOut(ctx, thread, member, s.Name))
+}
+
+func (a accounts) Leave(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) error {
+	return errors.Join(a.SignIns.Leave(ctx, thread, member), a.live.SignedOut(ctx, thread, member, ""))
 }
 
 // drop removes a thread from the rooms that keep something of it: first what it wants, so that nothing starts any more.

@@ -407,7 +407,7 @@ func (w *world) open(local string) *oauth.SignIns {
 		HTTP:   func(schemas.ThreadID) *http.Client { return client },
 		Check:  func(_ schemas.ThreadID, raw string) (*url.URL, error) { return safehttp.CheckURL(raw, true) },
 		Public: w.pages.URL, Local: func() (string, error) { return local, nil },
-		Done: func(_ schemas.ThreadID, _ schemas.MemberID, id string) { w.done <- id },
+		Done: func(_ context.Context, _ schemas.ThreadID, _ schemas.MemberID, id string) { w.done <- id },
 		Now: func() time.Time {
 			w.skewMu.Lock()
 			defer w.skewMu.Unlock()

@@ -55,7 +55,7 @@ type Options struct {
 	// Document is the URL of the client metadata document; "" = Public + "/oauth/client.json".
 	Document string
 	// Done hears that a browser ended a sign-in and its token is in the vault. It must not block.
-	Done func(schemas.ThreadID, schemas.MemberID, string)
+	Done func(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, link string)
 
 	Life time.Duration // of a link; 0 = 10 min
 	Now  func() time.Time
@@ -111,7 +111,7 @@ func New(o Options) (*SignIns, error) {
 		}
 	}
 	if o.Done == nil {
-		o.Done = func(schemas.ThreadID, schemas.MemberID, string) {}
+		o.Done = func(context.Context, schemas.ThreadID, schemas.MemberID, string) {}
 	}
 	if o.Life <= 0 {
 		o.Life = 10 * time.Minute

@@ -271,7 +271,7 @@ func (s *SignIns) settle(ctx context.Context, f *flow, g *grant) error {
 	if err := s.store(ctx, f); err != nil {
 		return err
 	}
-	s.opt.Done(f.Caller.Thread, f.Caller.Member, f.id)
+	s.opt.Done(ctx, f.Caller.Thread, f.Caller.Member, f.id)
 	return nil
 }
 
