@@ -242,3 +242,10 @@ func open(r bot.Reply) (o bot.Open) {
 	}
 	return o
 }
+
+// counts is how many sign-ins there are, and how many were ended.
+func (d *desk) counts() (signed, out int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.signed), len(d.out)
+}

@@ -125,21 +125,20 @@ func TestConnect_Forgotten(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = w.bot.Run(ctx) })
 		signedUp(t, w, d)
+		is := func(when string, signed, out int) {
+			t.Helper()
+			synctest.Wait()
+			if s, o := d.counts(); s != signed || o != out {
+				t.Errorf("%s: %d sign-ins, %d ended", when, s, o)
+			}
+		}
 		time.Sleep(9 * time.Minute)
-		if len(d.out) != 0 {
-			t.Error("signed out while the card was open")
-		}
+		is("the card is open", 1, 0)
 		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		if len(d.out) != 1 || len(d.signed) != 0 {
-			t.Errorf("out %v", d.out)
-		}
+		is("the card is over", 0, 1)
 		w.press(alice(), signedUp(t, w, d), "Confirm")
 		time.Sleep(time.Hour)
-		synctest.Wait()
-		if len(d.out) != 1 || len(d.signed) != 1 {
-			t.Errorf("a confirmed sign-in was ended: %v", d.out)
-		}
+		is("the card was confirmed", 1, 1)
 		end()
 		wg.Wait()
 	})
