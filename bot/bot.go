@@ -124,6 +124,7 @@ type Bot struct {
 	ears  ears
 	late  late
 	signs signing
+	here  presence
 }
 
 // New returns a Bot. It panics when a dependency is missing, since that is a mistake in the wiring.
@@ -157,6 +158,7 @@ func New(opt Options) *Bot {
 	b := &Bot{opt: opt, verbs: table()}
 	b.cards.open = map[string]*card{}
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
+	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}
 	b.ears.subs, b.ears.edits, b.ears.held = map[*ear]struct{}{}, map[schemas.ThreadID]lastEdit{}, map[string]string{}
 	return b
 }

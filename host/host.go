@@ -113,7 +113,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	}
 	h.Registry, err = registry.New(registry.Options{
 		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
-		Cache: folder["cache"], Credentials: h.SignIns.Client, Signed: h.SignIns.Signed, Version: opt.Version, Log: opt.Log,
+		Cache: folder["cache"], Credentials: h.SignIns.Client, Signed: h.SignIns.Signed, Here: late.here, Version: opt.Version, Log: opt.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -152,6 +152,10 @@ func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string,
 func (g *gate) signedIn(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, link string) {
 	g.live.Poke(thread)
 	g.bot.SignedIn(ctx, thread, member, link)
+}
+
+func (g *gate) here(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) bool {
+	return g.bot.Here(ctx, thread, member)
 }
 
 // accounts ends the sessions of a sign-in together with it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,18 @@ func (s *SignIns) SignOutAll(ctx context.Context, thread schemas.ThreadID, serve
 		return err
 	}
 	return s.end(ctx, keys, func(schemas.SecretKey) bool { return true })
+}
+
+// Members lists who has a sign-in in a thread.
+func (s *SignIns) Members(ctx context.Context, thread schemas.ThreadID) ([]schemas.MemberID, error) {
+	keys, err := s.opt.Names.Holders(ctx, thread, "")
+	var all []schemas.MemberID
+	for _, k := range keys {
+		if k.Name == tokenName && !slices.Contains(all, k.Member) {
+			all = append(all, k.Member)
+		}
+	}
+	return all, err
 }
 
 func (s *SignIns) end(ctx context.Context, keys []schemas.SecretKey, which func(schemas.SecretKey) bool) error {

@@ -70,6 +70,9 @@ type Options struct {
 	// Signed says whether a member has a sign-in of their own for exactly this definition; it is asked for each call while a
 	// sign-in is lent, and must be quick. nil: nobody has.
 	Signed func(context.Context, schemas.ThreadID, schemas.MemberID, schemas.Server) bool
+	// Here says whether a member who lends is still in the thread; it is asked for each call that would use the loan, and must be
+	// quick nearly always. nil: nobody leaves.
+	Here func(context.Context, schemas.ThreadID, schemas.MemberID) bool
 
 	IdleStop       time.Duration // without a call until a server is stopped; 10 min
 	ConnectTimeout time.Duration // from start to the answer of initialize; 30 s

@@ -37,6 +37,8 @@ func (r *Registry) actsAs(ctx context.Context, e schemas.Entry, c schemas.Caller
 		return c.Member
 	case r.signed(ctx, c.Thread, c.Member, e):
 		return c.Member
+	case r.opt.Here != nil && !r.opt.Here(ctx, c.Thread, e.Loan.Member):
+		return c.Member
 	}
 	return e.Loan.Member
 }

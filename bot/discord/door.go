@@ -28,6 +28,8 @@ type Options struct {
 	State *durable.Dir
 	// Threads lists what is stored, so that a deletion that happened while the program was down is found; may be nil.
 	Threads func(context.Context) ([]schemas.ThreadID, error)
+	// Members lists who signed in to something in a thread, so that it ends when they left; may be nil.
+	Members func(context.Context, schemas.ThreadID) ([]schemas.MemberID, error)
 	Grace   time.Duration // from a thread's deletion until its configuration and secrets are dropped; 0 = 7 days
 	Locales map[string]draw.Locale
 	Log     *slog.Logger // nil = discard

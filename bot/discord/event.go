@@ -52,6 +52,8 @@ func (d *Door) Run(ctx context.Context) error {
 	d.stock(ctx)
 	var loops sync.WaitGroup
 	notices, deaf := d.opt.Bot.Listen(schemas.ThreadID.IsSnowflake)
+	gone := d.opt.Bot.Roster(schemas.ThreadID.IsSnowflake, d.here)
+	defer gone()
 	loops.Go(func() { d.pump(notices) })
 	loops.Go(func() { d.grave.keep(ctx) })
 	loops.Go(func() { d.bury(ctx) })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bobbin/bot/discord/internal/link"
+	"bobbin/bot/discord/internal/wire"
 	"bobbin/internal/durable"
 	"bobbin/schemas"
 )
@@ -331,10 +332,48 @@ func (d *Door) census(ctx context.Context) {
 		for _, id := range d.stock(ctx) {
 			if d.grave.find(id).Gone.IsZero() {
 				d.look(ctx, id)
+				d.muster(ctx, schemas.ThreadID(id))
 				pause(ctx, censusPause)
 			}
 		}
 		pause(ctx, censusEvery)
+	}
+}
+
+// here reports whether a member can still see a thread: whoever left the guild or lost access to the channel cannot.
+func (d *Door) here(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) (bool, error) {
+	guild := d.grave.find(string(thread)).Guild
+	if guild == "" {
+		ch, err := d.rest.Channel(ctx, string(thread))
+		if err != nil {
+			return false, err
+		}
+		if guild = ch.GuildID; guild == "" {
+			return true, nil // a conversation of two, which nobody leaves
+		}
+	}
+	may, err := d.rest.Permissions(ctx, guild, string(thread), string(member))
+	if refused, ok := errors.AsType[*link.Error](err); ok && refused.Code == unknownMember {
+		return false, nil
+	}
+	return err == nil && may&wire.ViewChannel != 0, err
+}
+
+// unknownMember is Discord's JSON error code for who is not in the guild.
+const unknownMember = 10007
+
+// muster ends the sign-ins of members who left a thread.
+func (d *Door) muster(ctx context.Context, thread schemas.ThreadID) {
+	if d.opt.Members == nil {
+		return
+	}
+	members, err := d.opt.Members(ctx, thread)
+	if err != nil && ctx.Err() == nil {
+		d.opt.Log.Warn("who signed in here is not known", "thread", thread, "err", err)
+	}
+	for _, m := range members {
+		d.opt.Bot.Here(ctx, thread, m)
+		pause(ctx, censusPause)
 	}
 }
 

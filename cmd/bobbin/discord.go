@@ -111,7 +111,7 @@ func (m *Main) discordDoor(d *discordFlags, token string, h *host.Host, log *slo
 	}
 	return discord.New(discord.Options{
 		Bot: h.Bot, Token: token, Base: d.address(), Content: d.content, Shards: d.shards, ShardID: ids,
-		State: state, Threads: h.Store.Stored, Grace: d.grace, Log: log, Version: version,
+		State: state, Threads: h.Store.Stored, Members: h.SignIns.Members, Grace: d.grace, Log: log, Version: version,
 	})
 }
 
