@@ -3,28 +3,31 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 
 	"bobbin/schemas"
 )
 
-// Elicit puts a server's question to the member whose call it is, in a form that only that member sees, and waits for the answer, the
-// end of ctx, or the card's time. Without a door that reaches the member it answers CodeAsk at once. Values are written down nowhere.
+// Elicit puts a server's question to the member whose call it is, in a form or with a page to open that only that member sees, and
+// waits for the answer, the server's word that the page is done, the end of ctx, or the card's time. Without a door that reaches the
+// member it answers CodeAsk at once. Values and addresses are written down nowhere.
 func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, error) {
 	waiting, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
 	defer cancel()
 	answers := make(chan schemas.Elicited, 1)
-	fields := questionFields(q)
-	var names []string
-	for _, f := range fields {
-		names = append(names, f.Name)
+	a := &openAsk{notice: Notice{Thread: q.Caller.Thread, To: q.Caller.Member}}
+	var asks string
+	if q.URL != "" {
+		asks, a.notice.Reply = b.pageQuestion(waiting, q, answers)
+	} else {
+		asks, a.notice.Reply = b.formQuestion(waiting, q, a, answers)
 	}
-	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: short("asks for "+clean(strings.Join(names, ", ")), 300)}); err != nil {
+	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: short(asks, 300)}); err != nil {
+		b.cards.drop(a.notice.Reply.ID)
 		return schemas.Elicited{}, err
 	}
-	a := &openAsk{notice: Notice{Thread: q.Caller.Thread, To: q.Caller.Member}}
-	a.notice.Reply = b.question(waiting, q, a, fields, answers)
 	if !b.askAloud(a) {
 		b.cards.drop(a.notice.Reply.ID)
 		return schemas.Elicited{}, &schemas.Error{Code: schemas.CodeAsk, Text: q.Server + " asks for input, and nobody could be asked", Hint: "call it in a chat door"}
@@ -32,9 +35,12 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 	b.publish(Notice{Thread: q.Caller.Thread, Reply: Reply{Blocks: []Block{{
 		Text: "waiting for " + at(q.Caller.Member, q.Caller.Name) + " to answer " + clean(q.Server)}}}}, q.Caller.Member)
 	defer b.askDone(a)
+	action, noted, said := "cancel", "not answered", clean(q.Server)+" waits for its answer no longer"
 	select {
 	case answer := <-answers:
 		return answer, nil
+	case <-q.Done:
+		action, noted, said = "accept", "done, says the server", "done · the call goes on"
 	case <-waiting.Done():
 	}
 	b.ears.mu.Lock()
@@ -46,10 +52,10 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 		return answer, nil
 	default:
 	}
-	b.noted(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: "not answered"})
+	b.noted(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: noted})
 	b.publish(Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: Reply{Private: true, Replace: card,
-		Blocks: []Block{{Text: clean(q.Server) + " waits for its answer no longer"}}}}, "")
-	return schemas.Elicited{Action: "cancel"}, nil
+		Blocks: []Block{{Text: said}}}}, "")
+	return schemas.Elicited{Action: action}, nil
 }
 
 // questionFields gives the form's fields, by their titles, with a warning at those that nobody should fill in.
@@ -66,9 +72,15 @@ func questionFields(q schemas.Elicit) []argument {
 	return fields
 }
 
-// question is the card of an elicitation, for as long as waiting lasts. A refused answer asks again, with all mistakes.
-func (b *Bot) question(waiting context.Context, q schemas.Elicit, a *openAsk, fields []argument, answers chan<- schemas.Elicited) Reply {
-	r := Reply{Private: true, Choices: []Choice{{Key: "decline", Label: "Decline"}}, Blocks: []Block{
+// formQuestion is the card of a form, for as long as waiting lasts, and what the audit log says of it. A refused answer asks again, with
+// all mistakes.
+func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk, answers chan<- schemas.Elicited) (asks string, r Reply) {
+	fields := questionFields(q)
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	r = Reply{Private: true, Choices: []Choice{{Key: "decline", Label: "Decline"}}, Blocks: []Block{
 		{Text: clean(q.Server) + " asks you, in the middle of your call"},
 		{Code: cleanLines(q.Message)},
 		{Warning: "What you answer goes to `" + clean(q.Server) + "`. Never give it a password or a key this way."},
@@ -82,10 +94,7 @@ func (b *Bot) question(waiting context.Context, q schemas.Elicit, a *openAsk, fi
 		r.Choices = append([]Choice{{Key: "accept", Label: "Accept"}}, r.Choices...)
 	}
 	c := &card{by: q.Caller, role: schemas.Guest, may: requesterOnly(q.Caller)}
-	c.act = func(ctx context.Context, t turn, act Action) (Reply, error) {
-		if waiting.Err() != nil {
-			return Reply{}, gone()
-		}
+	c.act = unlessOver(waiting, func(ctx context.Context, t turn, act Action) (Reply, error) {
 		if act.Choice == "decline" {
 			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "decline"})
 		}
@@ -104,8 +113,43 @@ func (b *Bot) question(waiting context.Context, q schemas.Elicit, a *openAsk, fi
 		a.notice.Reply.ID, a.notice.Reply.Expires = again.ID, again.Expires
 		b.ears.mu.Unlock()
 		return again, nil
+	})
+	return "asks for " + clean(strings.Join(names, ", ")), b.deal(c, r)
+}
+
+// unlessOver refuses to answer a question that nobody waits for any more.
+func unlessOver(waiting context.Context, act func(context.Context, turn, Action) (Reply, error)) func(context.Context, turn, Action) (Reply, error) {
+	return func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if waiting.Err() != nil {
+			return Reply{}, gone()
+		}
+		return act(ctx, t, a)
 	}
-	return b.deal(c, r)
+}
+
+// pageQuestion is the card of a page that the member should open, for as long as waiting lasts, and what the audit log says of it, which
+// is the host alone: an address may hold what nobody else should read.
+func (b *Bot) pageQuestion(waiting context.Context, q schemas.Elicit, answers chan<- schemas.Elicited) (asks string, r Reply) {
+	host := "an unknown host"
+	if u, err := url.Parse(q.URL); err == nil && u.Host != "" {
+		host = clean(u.Host)
+	}
+	server := clean(q.Server)
+	r = Reply{Private: true, Choices: []Choice{{Key: "accept", Label: "Continue"}, {Key: "decline", Label: "Decline"}}, Blocks: []Block{
+		{Text: server + " wants you to open a page, in the middle of your call"},
+		{Code: cleanLines(q.Message)},
+		{Facts: []Fact{{Label: "host", Value: "`" + host + "`", Note: "press Continue when you are done there"}}},
+		{Warning: "The page is not bobbin's: `" + server + "` chose it. Open it only if you know that host, and never give it a secret that you keep with bobbin."},
+	}}
+	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return strings.HasPrefix(label, "xn--") }) {
+		r = append1(r, Block{Warning: "`" + host + "` is written with letters that can look like those of another name."})
+	}
+	r = append1(r, Block{Open: &Open{Label: "Open " + host, URL: q.URL}})
+	c := &card{by: q.Caller, role: schemas.Guest, may: requesterOnly(q.Caller)}
+	c.act = unlessOver(waiting, func(ctx context.Context, t turn, act Action) (Reply, error) {
+		return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: act.Choice})
+	})
+	return "asks to open a page at " + host, b.deal(c, r)
 }
 
 // labelled names the field at each mistake of an answer.
@@ -129,7 +173,7 @@ func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers ch
 		answers <- schemas.Elicited{Action: "cancel"}
 		return Reply{}, err
 	}
-	if answer.Action == "accept" && answer.Content == nil {
+	if answer.Action == "accept" && answer.Content == nil && q.URL == "" {
 		answer.Content = json.RawMessage("{}")
 	}
 	answers <- answer

@@ -34,12 +34,14 @@ type call struct {
 	inst    *instance
 	as      schemas.MemberID // whose credentials it uses
 	receipt string
+	clock   *patience // while it is on its way
 }
 
 // Call runs one tool on behalf of the caller: lookup, policy, argument schema, a person's yes where the policy asks, audit "begin",
 // the call itself with a deadline, size limit, audit "end". Errors are schemas.Problems for wrong arguments, else
 // *schemas.Error: CodeFailed says that it ran and failed, CodeUnknown that nobody knows, everything else that it did not
-// run. A tool that itself reports an error is a Result with IsError. Nothing is ever tried twice after it was sent.
+// run. A tool that itself reports an error is a Result with IsError. Nothing is ever tried twice after it was sent, but what the
+// server said it did not run, until a page was open.
 func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, error) {
 	c := &call{Call: in, r: r, receipt: newReceipt()}
 	for _, step := range []func(context.Context) error{c.find, c.admit, c.decide, c.arguments, c.permit} {
@@ -52,7 +54,7 @@ func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, e
 		if tell != nil && len(c.inst.hide) > 0 {
 			tell = func(params json.RawMessage) { c.Progress(c.inst.conceal(params)) }
 		}
-		return s.Call(ctx, c.tool.Name, c.Args, tell)
+		return c.paged(ctx, func() (json.RawMessage, error) { return s.Call(ctx, c.tool.Name, c.Args, tell) })
 	})
 }
 
@@ -280,7 +282,8 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 	}
 	c.tool.server.meter.calls.Add(1)
 	began := time.Now()
-	deadline, cancel := c.inst.asking.call(ctx, c.Caller, timeout)
+	deadline, clock, cancel := c.inst.asking.call(ctx, c.Caller, timeout)
+	c.clock = clock
 	raw, err := ask(deadline, c.inst.sess)
 	err = silence(deadline, err)
 	cancel()

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +23,8 @@ const (
 type asking struct {
 	mu    sync.Mutex
 	calls map[*patience]schemas.Caller
-	told  map[string]bool // why questions were declined, as far as the audit log has it
+	told  map[string]bool          // why questions were declined, as far as the audit log has it
+	pages map[string]chan struct{} // that members were asked to open, by elicitationId; closed when the server says that one is done
 }
 
 // patience is the time that a call has left. It stands still while the member is asked.
@@ -40,7 +40,7 @@ type patience struct {
 }
 
 // call bounds a call by time, as context.WithTimeoutCause would with errSilent, and lets questions stop the clock.
-func (a *asking) call(ctx context.Context, who schemas.Caller, limit time.Duration) (context.Context, context.CancelFunc) {
+func (a *asking) call(ctx context.Context, who schemas.Caller, limit time.Duration) (context.Context, *patience, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &patience{over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
 	a.mu.Lock()
@@ -49,7 +49,7 @@ func (a *asking) call(ctx context.Context, who schemas.Caller, limit time.Durati
 		a.calls = map[*patience]schemas.Caller{}
 	}
 	a.calls[p] = who
-	return ctx, func() {
+	return ctx, p, func() {
 		p.mu.Lock()
 		p.timer.Stop()
 		p.asked++ // nothing starts the clock again
@@ -117,11 +117,14 @@ func pause(calls []*patience) (resume func(), ok bool) {
 }
 
 // elicit answers a server that asks for input. Nobody but the one whose call it is may be asked, so a question outside of a call, or
-// while members call at once, is declined, as is one that would send a person to a page. It ends with the calls that it may be about.
+// while members call at once, is declined. It ends with the calls that it may be about.
 func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
-	q, why := i.question(params)
-	who, calls, unclear := i.asking.whose()
-	if why = cmp.Or(why, unclear); why != "" {
+	who, calls, why := i.asking.whose()
+	if why != "" {
+		return i.decline(ctx, who, why), nil
+	}
+	q, id, why := i.question(params)
+	if why != "" {
 		return i.decline(ctx, who, why), nil
 	}
 	resume, ok := pause(calls)
@@ -144,7 +147,18 @@ func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.Raw
 		}
 	})
 	q.Caller = who
+	if q.URL != "" {
+		done, closed := i.asking.page(id)
+		if closed == nil {
+			return i.decline(ctx, who, "it asks for one page twice"), nil
+		}
+		defer closed()
+		q.Done = done
+	}
 	answer, err := i.t.r.opt.Ask.Elicit(ctx, q)
+	if q.URL != "" {
+		answer.Content = nil
+	}
 	if err != nil {
 		if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeAsk {
 			return i.decline(ctx, who, "nobody could be asked"), nil
@@ -154,37 +168,50 @@ func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.Raw
 	return json.Marshal(answer)
 }
 
-// question reads what a server asks; why says why it cannot be put to anybody.
-func (i *instance) question(params json.RawMessage) (q schemas.Elicit, why string) {
+// question reads what a server asks; why says why it cannot be put to anybody. id is the elicitationId of a page.
+func (i *instance) question(params json.RawMessage) (q schemas.Elicit, id, why string) {
 	var in struct {
 		Mode    string          `json:"mode"`
 		Message string          `json:"message"`
 		Schema  json.RawMessage `json:"requestedSchema"`
+		URL     string          `json:"url"`
+		ID      string          `json:"elicitationId"`
 	}
 	if err := json.Unmarshal(params, &in); err != nil {
-		return q, "its question cannot be read"
+		return q, "", "its question cannot be read"
 	}
-	if in.Mode != "" && in.Mode != "form" {
-		return q, "it would send a person to a page"
+	q = schemas.Elicit{Server: i.name, Message: short(schemas.Clean(i.veil(in.Message), false), maxQuestion)}
+	switch in.Mode {
+	case "", "form":
+		q.Schema, q.Check, why = i.form(in.Schema)
+		return q, "", why
+	case "url":
+		q.URL, why = i.page(in.URL)
+		if why == "" && (len(in.ID) > maxPageID || in.ID == "" && i.info.Protocol < unnamedPages) {
+			why = "it does not name the page"
+		}
+		return q, in.ID, why
 	}
-	schema, err := cleanSchema(in.Schema)
-	if err != nil || len(in.Schema) > maxAnswer {
-		return q, "its form cannot be used"
+	return q, "", "its question is of an unknown mode"
+}
+
+// form reads a form's schema.
+func (i *instance) form(raw json.RawMessage) (json.RawMessage, func(json.RawMessage) schemas.Problems, string) {
+	schema, err := cleanSchema(raw)
+	if err != nil || len(raw) > maxAnswer {
+		return nil, nil, "its form cannot be used"
 	}
 	compiled, err := compile(schema, true)
 	if err != nil {
-		return q, "its form cannot be used"
+		return nil, nil, "its form cannot be used"
 	}
 	def := definition{Tool: schemas.Tool{Server: i.name, Input: schema}, compile: func() (*jsonschema.Schema, error) { return compiled, nil }}
-	return schemas.Elicit{
-		Server: i.name, Message: short(schemas.Clean(i.veil(in.Message), false), maxQuestion), Schema: schema,
-		Check: func(raw json.RawMessage) schemas.Problems {
-			v, err := decode(raw)
-			if err != nil {
-				return schemas.Problems{{Text: "the answer is no JSON"}}
-			}
-			return def.check(v)
-		},
+	return schema, func(raw json.RawMessage) schemas.Problems {
+		v, err := decode(raw)
+		if err != nil {
+			return schemas.Problems{{Text: "the answer is no JSON"}}
+		}
+		return def.check(v)
 	}, ""
 }
 

@@ -17,7 +17,8 @@ const askName = `{"message":"Who?","requestedSchema":{"type":"object","propertie
 // asked is a thread with one server that asks in the middle of its calls.
 func asked(t *testing.T, answer askFunc, change ...func(*registry.Options)) *house {
 	t.Helper()
-	h := newHouse(t, map[string]script{"fake": {Tools: tools(toolJSON("ask", readOnly), toolJSON("ask-and-go", readOnly), toolJSON("wait", readOnly))}},
+	h := newHouse(t, map[string]script{"fake": {Tools: tools(toolJSON("ask", readOnly), toolJSON("ask-and-go", readOnly), toolJSON("wait", readOnly),
+		toolJSON("ask-complete", readOnly), toolJSON("page-first", readOnly))}},
 		append(change, func(o *registry.Options) { o.Ask = answer })...)
 	h.set(one, entry("s", "fake"))
 	h.apply(one)
@@ -54,7 +55,7 @@ func TestElicit_AsksWhoCalled(t *testing.T) {
 // What cannot be put to the one who called is declined, and the log says why once.
 func TestElicit_Declined(t *testing.T) {
 	for name, c := range map[string]struct{ question, why string }{
-		"a page":         {`{"mode":"url","url":"https://example.com","message":"Sign in"}`, "ann: declined: it would send a person to a page"},
+		"a mode":         {`{"mode":"voice","message":"Sign in"}`, "ann: declined: its question is of an unknown mode"},
 		"no schema":      {`{"message":"x","requestedSchema":{"type":"object","properties":{"a":{"type":7}}}}`, "ann: declined: its form cannot be used"},
 		"too often":      {`{"message":"x","Times":20}`, "ann: declined: it asked too often in one call"},
 		"nobody listens": {`{"message":"nobody"}`, "ann: declined: nobody could be asked"},

@@ -235,6 +235,26 @@ func (s *speaker) call(m message) {
 		s.send(`{"jsonrpc":"2.0","id":"late","method":"elicitation/create","params":%s}`, p.Arguments)
 		time.Sleep(50 * time.Millisecond)
 		text("went on")
+	case "ask-complete": // and says at once that the member is done
+		var a struct{ ElicitationID string }
+		_ = json.Unmarshal(p.Arguments, &a)
+		s.send(`{"jsonrpc":"2.0","id":"page","method":"elicitation/create","params":%s}`, p.Arguments)
+		time.Sleep(50 * time.Millisecond)
+		s.send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"nobody knows"}}`)
+		s.send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%s}}`, quote(a.ElicitationID))
+		s.send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%s}}`, quote(a.ElicitationID))
+		text(<-s.heard)
+	case "page-first": // refuses as often as its arguments say
+		var a struct {
+			Times int
+			Pages json.RawMessage
+		}
+		_ = json.Unmarshal(p.Arguments, &a)
+		if s.saw("tools/call") > a.Times {
+			text("ran")
+			return
+		}
+		s.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"see https://evil.example/?secret","data":{"elicitations":%s}}}`, m.ID, a.Pages)
 	case "die":
 		s.exit()
 	case "wait":

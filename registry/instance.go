@@ -274,12 +274,15 @@ func (i *instance) soFar() (why, stderr string) {
 }
 
 // notified hears the server's notifications; it only leaves a note.
-func (i *instance) notified(method string, _ json.RawMessage) {
-	if method == "notifications/tools/list_changed" {
+func (i *instance) notified(method string, params json.RawMessage) {
+	switch method {
+	case "notifications/tools/list_changed":
 		select {
 		case i.relist <- struct{}{}:
 		default:
 		}
+	case "notifications/elicitation/complete":
+		i.asking.complete(params)
 	}
 }
 

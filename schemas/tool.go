@@ -160,7 +160,9 @@ type Elicit struct {
 	Message string          // the server's own words, cleaned, at most 2,000 characters
 	Schema  json.RawMessage // of the answer: an object of plain values
 	URL     string          // a page to open, whole; nobody has opened it, and nothing but a person's own press may
-	// Check gives all mistakes of an answer.
+	// Done is closed when the server says that the member is done with the page, which is an "accept"; nil when it never will.
+	Done <-chan struct{}
+	// Check gives all mistakes of an answer; of form mode.
 	Check func(json.RawMessage) Problems
 }
 

@@ -31,7 +31,7 @@ func TestStdio_ServerRequests(t *testing.T) {
 	if _, err := s.Call(t.Context(), "x", nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if p := f.params("initialize"); !strings.Contains(string(p), `"elicitation":{"form":{}}`) || strings.Contains(string(p), "sampling") {
+	if p := f.params("initialize"); !strings.Contains(string(p), `"elicitation":{"form":{},"url":{}}`) || strings.Contains(string(p), "sampling") {
 		t.Errorf("declared %s", p)
 	}
 	for range 3 {

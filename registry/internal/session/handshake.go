@@ -103,12 +103,11 @@ func (s *Session) clientInfo() mcp.Implementation {
 }
 
 // clientCapabilities declares what the session can do. Sampling and roots are
-// deprecated (2026-07-28) and not offered; neither is elicitation by URL, which
-// would send a person to a server's page.
+// deprecated (2026-07-28) and not offered.
 func (s *Session) clientCapabilities() mcp.ClientCapabilities {
 	var caps mcp.ClientCapabilities
 	if s.opts.OnElicit != nil {
-		caps.Elicitation = &mcp.ElicitationCapability{Form: &struct{}{}}
+		caps.Elicitation = &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
 	}
 	return caps
 }
