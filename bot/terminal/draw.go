@@ -57,7 +57,7 @@ func (d *drawing) reply(r bot.Reply) string {
 
 // spaced reports whether an empty line stands between two blocks.
 func spaced(a, b bot.Block) bool {
-	return b.Diff != "" || a.Diff != "" || len(b.Facts) > 0 || len(a.Facts) > 0 || b.Warning != ""
+	return b.Diff != "" || a.Diff != "" || len(b.Facts) > 0 || len(a.Facts) > 0 || b.Warning != "" || b.Open != nil
 }
 
 func (d *drawing) block(b *strings.Builder, block bot.Block, r bot.Reply, first bool) {
@@ -88,6 +88,8 @@ func (d *drawing) block(b *strings.Builder, block bot.Block, r bot.Reply, first 
 		d.table(b, *block.Table)
 	case block.File != nil:
 		d.file(b, *block.File)
+	case block.Open != nil: // whole and on a line of its own, so that it can be copied
+		b.WriteString("  " + clean(block.Open.Label) + ":\n  " + d.paint(cyan, schemas.Clean(block.Open.URL, true)) + "\n")
 	case block.Warning != "":
 		b.WriteString("  " + d.paint(yellow, d.code(d.wrap(clean(block.Warning), "  "))) + "\n")
 	}

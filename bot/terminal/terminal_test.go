@@ -259,3 +259,14 @@ func TestQuestion_InTheMiddleOfARequest(t *testing.T) {
 		})
 	}
 }
+
+// A page to open is its label and its whole address, on a line of its own at any width.
+func TestOpen(t *testing.T) {
+	url := "https://auth.example.com/authorize?" + strings.Repeat("state=abc&", 40) + "end"
+	out := talk(t, &script{answer: func(bot.Request) bot.Reply {
+		return bot.Reply{Blocks: []bot.Block{{Text: "demo wants you to open a page"}, {Open: &bot.Open{Label: "Open auth\x1b[31m.example.com", URL: url + "\u202e"}}}}
+	}}, terminal.Options{Width: 40}, "go")
+	if !strings.Contains(out, "\n  Open auth") || !strings.Contains(out, ":\n  "+url) || strings.ContainsAny(out, "\x1b\u202e") {
+		t.Errorf("%q", out)
+	}
+}

@@ -30,6 +30,12 @@ type block struct {
 	Table    *table            `json:"table,omitempty"`
 	File     *file             `json:"file,omitempty"`
 	Warning  string            `json:"warning,omitempty"`
+	Open     *page             `json:"open,omitempty"`
+}
+
+type page struct {
+	Label string `json:"label"`
+	URL   string `json:"url"`
 }
 
 type fact struct {
@@ -95,6 +101,10 @@ func drawn(r bot.Reply) (*reply, [][]byte) {
 			for _, r := range b.Table.Rows {
 				d.Table.Rows = append(d.Table.Rows, row(r))
 			}
+		}
+		if b.Open != nil {
+			open := page(*b.Open)
+			d.Open = &open
 		}
 		if b.File != nil {
 			d.File = &file{Name: b.File.Name, MIME: b.File.MIME, Size: len(b.File.Data)}

@@ -3,6 +3,7 @@ package discordtest
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -242,8 +243,14 @@ func (w *walker) component(v any, v2 bool, parent int) {
 	case 2:
 		text("label", 1, 80)
 		if number(c["style"]) == 5 {
-			text("url", 1, 512)
+			w.link(text("url", 1, 512))
+			if c["custom_id"] != nil {
+				w.bad("a link button has a custom_id")
+			}
 		} else {
+			if c["url"] != nil {
+				w.bad("a button of style %d has a url", number(c["style"]))
+			}
 			id()
 		}
 	case 3:
@@ -270,6 +277,14 @@ func (w *walker) component(v any, v2 bool, parent int) {
 	}
 	for _, x := range inner {
 		w.component(x, v2, kind)
+	}
+}
+
+// link checks the address of a link button (Discord, Button Object).
+func (w *walker) link(s string) {
+	u, err := url.Parse(s)
+	if err != nil || !slices.Contains([]string{"https", "http", "discord"}, u.Scheme) || u.Host == "" || strings.ContainsAny(s, " \n\\") {
+		w.bad("a link button to %q", s)
 	}
 }
 

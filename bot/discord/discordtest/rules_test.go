@@ -19,6 +19,9 @@ func TestFake_IsStrict(t *testing.T) {
 	button := func(id, label string) string {
 		return `{"type":2,"style":2,"label":"` + label + `","custom_id":"` + id + `"}`
 	}
+	link := func(more string) string {
+		return `{"content":"hi","components":[{"type":1,"components":[{"type":2,"style":5,"label":"A",` + more + `}]}],` + calm + `}`
+	}
 	for name, body := range map[string]string{
 		"no allowed_mentions":  `{"content":"hi"}`,
 		"parses mentions":      `{"content":"hi","allowed_mentions":{"parse":["everyone"]}}`,
@@ -36,6 +39,11 @@ func TestFake_IsStrict(t *testing.T) {
 		"6 buttons":            `{"content":"hi","components":[{"type":1,"components":[` + strings.TrimSuffix(strings.Repeat(button("a", "A")+",", 6), ",") + `]}],` + calm + `}`,
 		"button outside a row": `{"content":"hi","components":[` + button("a", "A") + `],` + calm + `}`,
 		"unknown component":    `{"content":"hi","components":[{"type":1,"components":[{"type":2,"style":2,"label":"A","custom_id":"a","tooltip":"x"}]}],` + calm + `}`,
+		"javascript":           link(`"url":"javascript:alert(1)"`),
+		"link without host":    link(`"url":"https://"`),
+		"link with custom_id":  link(`"url":"https://e.example","custom_id":"a"`),
+		"link without url":     link(`"disabled":false`),
+		"url on a button":      `{"content":"hi","components":[{"type":1,"components":[{"type":2,"style":2,"label":"A","custom_id":"a","url":"https://e.example"}]}],` + calm + `}`,
 		"url of 513":           `{"content":"hi","components":[{"type":1,"components":[{"type":2,"style":5,"label":"A","url":"https://` + x(510) + `"}]}],` + calm + `}`,
 		"file that is not":     `{"flags":32768,"components":[{"type":13,"file":{"url":"attachment://a.txt"}}],` + calm + `}`,
 	} {

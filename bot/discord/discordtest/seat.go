@@ -368,7 +368,7 @@ func (s *Seat) Press(label string) *Turn {
 	for _, exact := range []bool{true, false} {
 		for _, m := range slices.Backward(all) {
 			for _, b := range m.Buttons {
-				if !b.Disabled && (b.Label == label || !exact && strings.HasPrefix(b.Label, label)) {
+				if !b.Disabled && b.URL == "" && (b.Label == label || !exact && strings.HasPrefix(b.Label, label)) {
 					return s.interact(3, map[string]any{"custom_id": b.CustomID, "component_type": 2, "id": 1}, m.m)
 				}
 			}
@@ -383,7 +383,7 @@ func (s *Seat) PressOn(id, label string) *Turn {
 	s.f.t.Helper()
 	for _, m := range s.Messages() {
 		for _, b := range m.Buttons {
-			if m.ID == id && b.Label == label {
+			if m.ID == id && b.Label == label && b.URL == "" {
 				return s.PressID(m, b.CustomID)
 			}
 		}

@@ -14,7 +14,7 @@ export const mark = (state) => h("span", { class: `dot dot-${(state || "off").re
 
 // drawReply gives the element of an entry's reply. on has act(choice, values) → Promise<bool>, save(file), expired(id).
 export function drawReply(reply, entry, on) {
-  const card = reply.form || reply.choices?.length || reply.blocks?.some((b) => b.diff || b.facts);
+  const card = reply.form || reply.choices?.length || reply.blocks?.some((b) => b.diff || b.facts || b.open);
   const el = h("article", { class: `reply${card ? " card" : ""}${reply.bad ? " bad" : ""}` });
   const tags = [];
   if (reply.bad) tags.push(h("span", { class: "tag tag-bad" }, h("span", { "aria-hidden": "true" }, "✕ "), badWords[reply.code] ?? "Not done"));
@@ -36,7 +36,7 @@ export function drawReply(reply, entry, on) {
       el.setAttribute("aria-labelledby", title);
     }
   }
-  for (const b of blocks) el.append(...drawBlock(b, on));
+  for (const b of blocks) el.append(...drawBlock(b, on, entry));
   if (entry.settled) el.append(h("p", { class: "settled" }, h("span", { "aria-hidden": "true" }, "→ "), entry.settled));
   else if (reply.form) {
     if (reply.bad && reply.form.title) el.append(h("p", { class: "again" }, spans(reply.form.title)));
@@ -64,7 +64,7 @@ export function busy(scope, is) {
   for (const b of scope.querySelectorAll("button")) b.disabled = is;
 }
 
-function drawBlock(b, on) {
+function drawBlock(b, on, entry) {
   if (b.text) return [h("p", null, spans(b.text))];
   if (b.facts) return [facts(b.facts)];
   if (b.diff) return [diff(b.diff)];
@@ -72,8 +72,28 @@ function drawBlock(b, on) {
   if (b.problems) return [problems(b.problems)];
   if (b.table) return [table(b.table)];
   if (b.file) return [fileLine(b.file, on)];
+  if (b.open) return [page(b.open, entry)];
   if (b.warning) return [h("p", { class: "warning" }, h("span", { class: "sign", "aria-hidden": "true" }, "!"), h("span", null, h("span", { class: "vh" }, "Warning: "), spans(b.warning)))];
   return [];
+}
+
+// page is a link that only a press opens, with its whole address beside it. One that no browser should follow, and one that is settled,
+// is its address alone.
+function page({ label, url }, entry) {
+  const from = url.indexOf("//") + 2;
+  const to = from + url.slice(from).search(/[/?#]|$/);
+  return h("div", { class: "page" },
+    !entry.settled && followed(url) && h("a", { class: "open", href: url, target: "_blank", rel: "noopener noreferrer" }, label, h("span", { class: "vh" }, ", in a new tab")),
+    h("code", { class: "address" }, url.slice(0, from), h("b", null, url.slice(from, to)), url.slice(to)));
+}
+
+function followed(url) {
+  try {
+    const u = new URL(url);
+    return !u.username && !u.password && (u.protocol === "https:" || u.protocol === "http:" && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(u.hostname));
+  } catch {
+    return false;
+  }
 }
 
 const facts = (list) => h("dl", { class: "facts" }, list.map((f) => h("div", null,

@@ -52,6 +52,8 @@ func pieces(blocks []bot.Block) []piece {
 			text(table(*b.Table))
 		case b.Warning != "":
 			text("**Warning:** " + Escape(b.Warning))
+		case b.Open != nil: // the button stands below; a press of it is the only thing that follows the address
+			text(Escape(b.Open.Label) + "\n" + Span(address(b.Open.URL)))
 		case b.File != nil:
 			all = append(all, piece{file: b.File})
 		}

@@ -81,6 +81,9 @@ func (p Pen) private() int {
 func (p Pen) rows(r bot.Reply) []wire.Component {
 	var rows []wire.Component
 	var buttons []wire.Component
+	if links := links(r.Blocks); len(links) > 0 {
+		rows = append(rows, wire.Component{Type: wire.ActionRow, Components: links})
+	}
 	if r.Form != nil && r.ID != "" {
 		buttons = append(buttons, wire.Component{Type: wire.Button, Style: wire.Primary, Label: label(openLabel(r.Form)), CustomID: p.Mint(Open, bot.Choice{})})
 	}

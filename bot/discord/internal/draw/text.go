@@ -34,8 +34,8 @@ func short(s string, n int) string {
 // visible takes out what cannot be seen or changes how the rest is seen.
 func visible(s string, oneLine bool) string { return schemas.Clean(s, oneLine) }
 
-// address is what Discord would make a link or an invitation of.
-var address = regexp.MustCompile(`(?i)(?:[a-z][a-z0-9+.-]*://|www\.|discord\.gg/|discord(?:app)?\.com/invite/)[^\s` + "`" + `]*|mailto:\S+|tel:\S+`)
+// linkish is what Discord would make a link or an invitation of.
+var linkish = regexp.MustCompile(`(?i)(?:[a-z][a-z0-9+.-]*://|www\.|discord\.gg/|discord(?:app)?\.com/invite/)[^\s` + "`" + `]*|mailto:\S+|tel:\S+`)
 
 // Escape writes text so that Discord shows it as it is: no markdown, mention, timestamp, emoji or link comes of it. `code` spans stay;
 // an address becomes one, since nothing else keeps Discord from making it a link.
@@ -92,7 +92,7 @@ func Span(s string) string {
 
 func outside(b *strings.Builder, s string) {
 	for s != "" {
-		at := address.FindStringIndex(s)
+		at := linkish.FindStringIndex(s)
 		if at == nil {
 			escape(b, s)
 			return

@@ -14,6 +14,7 @@ const (
 	MaxButtonLabel = 80       //
 	MaxOptionText  = 100      // label, value or description of a select option; name or value of a choice
 	MaxCustomID    = 100      //
+	MaxLink        = 512      // URL of a link button
 	MaxTitle       = 45       // of a modal; also a Label's
 	MaxModalFields = 5        //
 	MaxInput       = 4000     // of a text input
