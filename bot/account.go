@@ -17,9 +17,11 @@ type accounts interface {
 	Leave(context.Context, schemas.ThreadID, schemas.MemberID) error
 }
 
-// revoker ends all members' sign-ins to a server of a thread; with an empty name, to all of its servers.
+// revoker ends all members' sign-ins to a server of a thread; with an empty name, to all of its servers. SignOutOld ends those to
+// definitions that the server had before.
 type revoker interface {
 	SignOutAll(ctx context.Context, thread schemas.ThreadID, server string) error
+	SignOutOld(ctx context.Context, thread schemas.ThreadID, now schemas.Server) error
 }
 
 // loans keeps whose sign-in others may use. A nil loan withdraws. Detach drops all loans of a member in a thread, and names their
@@ -348,6 +350,20 @@ func (b *Bot) signOutAll(ctx context.Context, thread schemas.ThreadID, c schemas
 		return nil
 	}
 	return []Block{{Text: "not all sign-ins to " + clean(c.Server) + " could be revoked; members can end them in their accounts there"}}
+}
+
+// signOutOld ends the sign-ins to what a connector was before an edit. Its new definition is here to stay by now.
+func (b *Bot) signOutOld(ctx context.Context, thread schemas.ThreadID, c schemas.Change) {
+	if b.opt.Revoke == nil || c.Before == nil || c.After == nil || !signsIn(*c.Before) || c.Before.Fingerprint() == c.After.Fingerprint() {
+		return
+	}
+	ctx, cancel := after(ctx)
+	defer cancel()
+	now := *c.After
+	now.Name = c.Server
+	if err := b.opt.Revoke.SignOutOld(ctx, thread, now); err != nil {
+		b.opt.Log.Error("sign-ins to an earlier definition were not all revoked", "thread", thread, "server", c.Server, "err", err)
+	}
 }
 
 func (b *Bot) revokeAll(ctx context.Context, thread schemas.ThreadID, server string) bool {

@@ -158,6 +158,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 		case c.Kind == schemas.Disabled:
 			blocks = append(blocks, Block{Text: clean(c.Server) + " is off; its entry stays · `/mcp enable " + clean(c.Server) + "`"})
 		case runs(c.Kind):
+			b.signOutOld(ctx, p.Thread, c)
 			names = append(names, c.Server)
 		}
 	}

@@ -38,6 +38,7 @@ type desk struct {
 	n               int
 	signed          map[string]schemas.Server // by member and fingerprint
 	out             []string                  // who was signed out of what, in order
+	old             []string                  // definitions whose predecessors' sign-ins were ended
 	revoked         []string
 	lends           []string
 }
@@ -200,6 +201,13 @@ func (d *desk) Leave(_ context.Context, _ schemas.ThreadID, m schemas.MemberID) 
 		}
 	}
 	return d.fail["Leave"]
+}
+
+func (d *desk) SignOutOld(_ context.Context, _ schemas.ThreadID, now schemas.Server) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.old = append(d.old, now.Name+" "+now.URL)
+	return nil
 }
 
 func (d *desk) SignOutAll(_ context.Context, _ schemas.ThreadID, server string) error {

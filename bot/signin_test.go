@@ -277,6 +277,13 @@ func TestConnect_NameOfAnother(t *testing.T) {
 	want(t, w.say(alice(), "/mcp connect "+linear+" linear"), "you are not signed in to linear", "1) Connect yours")
 	edited := w.fill(alice(), w.say(alice(), "/mcp edit linear"), map[string]string{"url": "https://mcp.linear.example/v2"})
 	want(t, edited, "sign-ins: everybody must sign in again")
+	if len(d.old) != 0 {
+		t.Error("ended before Confirm")
+	}
+	w.press(alice(), edited, "Confirm")
+	if len(d.old) != 1 || d.old[0] != "linear https://mcp.linear.example/v2" {
+		t.Errorf("ended: %v", d.old)
+	}
 }
 
 // wantDenied is the refusal of a foreign press: private, and nothing but it.

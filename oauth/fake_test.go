@@ -25,7 +25,6 @@ import (
 	"bobbin/internal/safehttp"
 	"bobbin/oauth"
 	"bobbin/schemas"
-	"bobbin/vault"
 )
 
 // authority is a strict authorization server: it refuses what RFC 6749, 7636, 7591 and 8707 let it refuse.
@@ -328,6 +327,58 @@ func (d *diary) text() string {
 	return string(b)
 }
 
+// safe is a vault in memory.
+type safe struct {
+	mu     sync.Mutex
+	values map[schemas.SecretKey]string
+}
+
+func (s *safe) Put(_ context.Context, k schemas.SecretKey, v schemas.Secret) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !k.Member.Valid() || !k.Thread.Valid() || !schemas.ValidName(k.Server) || !schemas.ValidInput(k.Name) || k.Origin == "" || len(k.Origin) > 512 {
+		return fmt.Errorf("the vault takes no such key: %+v", k)
+	}
+	s.values[k] = v.Reveal()
+	return nil
+}
+
+func (s *safe) Reveal(_ context.Context, k schemas.SecretKey) (schemas.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.values[k]
+	if !ok {
+		return schemas.Secret{}, &schemas.Error{Code: schemas.CodeNeeds, Text: "no value"}
+	}
+	return schemas.NewSecret(v), nil
+}
+
+func (s *safe) Delete(_ context.Context, k schemas.SecretKey) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.values, k)
+	return nil
+}
+
+func (s *safe) list(which func(schemas.SecretKey) bool) (keys []schemas.SecretKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.values {
+		if which(k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+func (s *safe) Names(_ context.Context, m schemas.MemberID, t schemas.ThreadID) ([]schemas.SecretKey, error) {
+	return s.list(func(k schemas.SecretKey) bool { return k.Member == m && k.Thread == t }), nil
+}
+
+func (s *safe) Holders(_ context.Context, t schemas.ThreadID, server string) ([]schemas.SecretKey, error) {
+	return s.list(func(k schemas.SecretKey) bool { return k.Thread == t && (server == "" || k.Server == server) }), nil
+}
+
 // world is everything that a sign-in needs.
 type world struct {
 	t       testing.TB
@@ -337,6 +388,7 @@ type world struct {
 	pages   *httptest.Server
 	dir     string
 	diary   *diary
+	safe    *safe // shared, as the folder of a vault is by processes
 	log     *lockedBuffer
 	done    chan string
 	skew    time.Duration
@@ -369,7 +421,7 @@ const (
 // newWorld opens a world; change adjusts the options. Public pages are served over TLS, others on loopback.
 func newWorld(t testing.TB, change func(*oauth.Options)) *world {
 	t.Helper()
-	w := &world{t: t, a: newAuthority(t), dir: t.TempDir(), diary: &diary{}, log: &lockedBuffer{}, done: make(chan string, 8), options: change}
+	w := &world{t: t, a: newAuthority(t), dir: t.TempDir(), diary: &diary{}, safe: &safe{values: map[schemas.SecretKey]string{}}, log: &lockedBuffer{}, done: make(chan string, 8), options: change}
 	w.r = newResource(t, w.a)
 	var h http.Handler
 	serve := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { h.ServeHTTP(rw, r) })
@@ -389,21 +441,13 @@ func (w *world) open(local string) *oauth.SignIns {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	sealed, err := data.Sub("vault")
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	locks, err := data.Sub("locks")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	v, err := vault.Open(sealed)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	client := safehttp.New(safehttp.Options{AllowLoopback: true})
 	o := oauth.Options{
-		Vault: v, Names: v, Journal: w.diary, Locks: locks,
+		Vault: w.safe, Names: w.safe, Journal: w.diary, Locks: locks,
 		HTTP:   func(schemas.ThreadID) *http.Client { return client },
 		Check:  func(_ schemas.ThreadID, raw string) (*url.URL, error) { return safehttp.CheckURL(raw, true) },
 		Public: w.pages.URL, Local: func() (string, error) { return local, nil },

@@ -359,3 +359,29 @@ func TestDevice(t *testing.T) {
 func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
+
+func TestSignOutOld_LeavesTheNewDefinition(t *testing.T) {
+	w := newWorld(t, nil)
+	alice, bob := discord("alice"), discord("bob")
+	w.signIn(alice)
+	w.signIn(bob)
+	edited := w.server()
+	edited.Timeout, edited.Headers = 5000, map[string]string{"X-New": "1"}
+	l, err := w.s.Link(t.Context(), schemas.SignIn{Caller: alice, Server: edited})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := pageCode.FindStringSubmatch(w.browser().walk(l.URL).body)
+	if err := w.s.Finish(t.Context(), alice, l.ID, m[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.s.SignOutOld(t.Context(), discordThread, edited); err != nil {
+		t.Fatal(err)
+	}
+	if w.s.Signed(t.Context(), discordThread, bob.Member, w.server()) || !w.s.Signed(t.Context(), discordThread, alice.Member, edited) {
+		t.Error("the old one is left, or the new one gone")
+	}
+	if ms, err := w.s.Members(t.Context(), discordThread); err != nil || len(ms) != 1 || ms[0] != alice.Member {
+		t.Errorf("%v %v", ms, err)
+	}
+}

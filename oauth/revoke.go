@@ -59,7 +59,7 @@ func (s *SignIns) SignOut(ctx context.Context, thread schemas.ThreadID, member s
 	if err != nil {
 		return err
 	}
-	return s.end(ctx, keys, func(k schemas.SecretKey) bool { return k.Server == server.Name })
+	return s.end(ctx, keys, func(k schemas.SecretKey) (bool, bool) { return k.Server == server.Name, true })
 }
 
 // Leave ends all sign-ins of a member in a thread.
@@ -68,7 +68,7 @@ func (s *SignIns) Leave(ctx context.Context, thread schemas.ThreadID, member sch
 	if err != nil {
 		return err
 	}
-	return s.end(ctx, keys, func(schemas.SecretKey) bool { return true })
+	return s.end(ctx, keys, func(schemas.SecretKey) (bool, bool) { return true, true })
 }
 
 // SignOutAll ends all members' sign-ins to a server of a thread; with an empty name, to all of its servers.
@@ -77,7 +77,21 @@ func (s *SignIns) SignOutAll(ctx context.Context, thread schemas.ThreadID, serve
 	if err != nil {
 		return err
 	}
-	return s.end(ctx, keys, func(schemas.SecretKey) bool { return true })
+	return s.end(ctx, keys, func(schemas.SecretKey) (bool, bool) { return true, true })
+}
+
+// SignOutOld ends all members' sign-ins to definitions that a server had before this one. They could not be used for it anyway.
+func (s *SignIns) SignOutOld(ctx context.Context, thread schemas.ThreadID, now schemas.Server) error {
+	keys, err := s.opt.Names.Holders(ctx, thread, now.Name)
+	if err != nil {
+		return err
+	}
+	current := func(k schemas.SecretKey) bool { return strings.HasPrefix(k.Origin, binding(now)) }
+	again := map[schemas.MemberID]bool{} // revoking what they had before could end what they have now: some servers keep one grant
+	for _, k := range keys {
+		again[k.Member] = again[k.Member] || current(k)
+	}
+	return s.end(ctx, keys, func(k schemas.SecretKey) (bool, bool) { return !current(k), !again[k.Member] })
 }
 
 // Members lists who has a sign-in in a thread.
@@ -92,11 +106,13 @@ func (s *SignIns) Members(ctx context.Context, thread schemas.ThreadID) ([]schem
 	return all, err
 }
 
-func (s *SignIns) end(ctx context.Context, keys []schemas.SecretKey, which func(schemas.SecretKey) bool) error {
+// end forgets the grants under keys, as which says, and gives those back to their servers that it says.
+func (s *SignIns) end(ctx context.Context, keys []schemas.SecretKey, which func(schemas.SecretKey) (forget, revoke bool)) error {
 	var grants []orphan
 	var first error
 	for _, k := range keys {
-		if k.Name != tokenName || !strings.HasPrefix(k.Origin, "oauth ") || !which(k) {
+		forget, revoke := which(k)
+		if k.Name != tokenName || !strings.HasPrefix(k.Origin, "oauth ") || !forget {
 			continue
 		}
 		g, err := s.forget(ctx, k)
@@ -106,7 +122,7 @@ func (s *SignIns) end(ctx context.Context, keys []schemas.SecretKey, which func(
 		}
 		s.dropFlows(k)
 		s.noted(ctx, schemas.Record{Thread: k.Thread, Member: k.Member, Server: k.Server, Detail: "ended"})
-		if g != nil {
+		if g != nil && revoke {
 			grants = append(grants, orphan{k.Thread, g})
 		}
 	}
@@ -139,7 +155,7 @@ func (s *SignIns) dropFlows(k schemas.SecretKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, f := range s.flows {
-		if f.Caller.Thread == k.Thread && f.Caller.Member == k.Member && f.Server.Name == k.Server {
+		if f.Caller.Thread == k.Thread && f.Caller.Member == k.Member && f.Server.Name == k.Server && strings.HasPrefix(k.Origin, binding(f.Server)) {
 			s.drop(id, f)
 		}
 	}

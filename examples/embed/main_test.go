@@ -11,7 +11,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"No MCP servers configured", "Nothing has been sent to it yet", "Connect with an API key", "this card is no longer open"} {
+	for _, want := range []string{"No MCP servers configured", "Nothing has been sent to it yet", "With an API key", "this card is no longer open"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
