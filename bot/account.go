@@ -56,6 +56,9 @@ func (b *Bot) viewed(ctx context.Context, c schemas.Caller, ss []schemas.Status)
 		}
 		lent, signed := e.Loan.Holds(b.opt.Now()), b.opt.Accounts.Signed(ctx, c.Thread, c.Member, def)
 		ss[i].RunsAs = "the one who asks"
+		if lent && signed {
+			ss[i].RunsAs += "; " + at(e.Loan.Member, e.Loan.Name) + " lends theirs " + b.until(e.Loan.Until)
+		}
 		if lent && !signed {
 			ss[i].RunsAs = at(e.Loan.Member, e.Loan.Name) + ", lent " + b.until(e.Loan.Until)
 		}
@@ -224,7 +227,7 @@ func (b *Bot) orSignIn(ctx context.Context, t turn, name string, err error, agai
 	k, now := holder{t.caller.Thread, t.caller.Member, name}, b.opt.Now()
 	b.signs.wait(k, waiting{again, now.Add(callKept)}, now)
 	r := Reply{Private: true, Bad: true, Code: schemas.CodeNeeds, Choices: []Choice{{Key: "connect", Label: "Connect yours"}, {Key: "no", Label: "Not now"}},
-		Blocks: []Block{{Text: clean(name) + " needs you to sign in: calls run as the one who asks"}, {Text: "the call waits for 10 minutes, and goes on when you did"}}}
+		Blocks: []Block{{Text: clean(e.Text)}, {Text: "its calls run as the one who asks; yours waits for 10 minutes, and goes on when you signed in"}}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "connect" {
@@ -265,12 +268,16 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 		}
 		return until
 	}
+	ending := ""
+	if d > 0 {
+		ending = "at " + strings.TrimPrefix(b.until(end()), "until ") + ", or before "
+	}
 	r := Reply{Private: true, Choices: []Choice{{Key: "lend", Label: "Lend it"}, {Key: "no", Label: "Cancel"}}, Blocks: []Block{
 		{Text: "lend your sign-in to " + clean(name) + " to this thread, " + b.until(end()) + "?"},
 		{Facts: []Fact{
 			{Label: "others can", Value: "use all its tools as you: see what you see there, and do what you may do there", Note: "everybody who is in this thread or joins it"},
 			{Label: "others cannot", Value: "see your password or token, or use it outside of this thread"},
-			{Label: "it ends", Value: b.until(end()) + ", when you withdraw it, sign out or leave the thread", Note: connectHint(name)}}},
+			{Label: "it ends", Value: ending + "when you withdraw it, sign out or leave the thread", Note: connectHint(name)}}},
 		{Warning: "What others do with it is done in your name at `" + clean(bareHost(shown.URL)) + "`."}}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
@@ -299,7 +306,7 @@ func (b *Bot) lend(ctx context.Context, t turn, name string, loan *schemas.Loan,
 		return Reply{}, err
 	}
 	b.opt.Live.Poke(t.caller.Thread)
-	text := clean(name) + " is " + words
+	text := "the sign-in to " + clean(name) + " is " + words
 	b.publish(Notice{Thread: t.caller.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text + " by " + at(t.caller.Member, t.caller.Name)}}}}, t.caller.Member)
 	if loan != nil {
 		text += " · " + connectHint(name) + " withdraws it"

@@ -16,7 +16,7 @@ import (
 
 // unsigned is what the registry says to a caller without a sign-in.
 func unsigned() error {
-	return &schemas.Error{Code: schemas.CodeNeeds, Text: "linear needs a sign-in", Hint: "`/mcp connect linear`"}
+	return &schemas.Error{Code: schemas.CodeNeeds, Text: "linear needs you to sign in", Hint: "`/mcp connect linear`"}
 }
 
 // mallory, a member like any other, calls a connector that alice brought and signed in to.
@@ -34,7 +34,7 @@ func calling(t *testing.T) (*world, *desk, bot.Reply) {
 
 func TestCall_WaitsForSignIn(t *testing.T) {
 	w, d, r := calling(t)
-	want(t, r, "linear needs you to sign in: calls run as the one who asks", "1) Connect yours\n2) Not now")
+	want(t, r, "linear needs you to sign in", "its calls run as the one who asks", "1) Connect yours\n2) Not now")
 	wantNot(t, r, "alice")
 	wantCode(t, r, schemas.CodeNeeds)
 	if !r.Private {

@@ -128,7 +128,7 @@ func (f *flow) consent() page {
 		Title: "Connect " + f.Server.Name, Action: linkPath + f.id, CSRF: f.csrf, Button: "Go on to " + hostOf(f.place.meta.Authorize),
 		Facts: [][2]string{
 			{"asked by", who1(f)}, {"thread", string(f.Caller.Thread)}, {"connector", f.Server.Name + " · " + shown(f.Server.URL)},
-			{"signs in at", hostOf(f.place.meta.Authorize) + " · " + shown(f.place.meta.Issuer)}, {"asks for", scope}, {"used by", short(schemas.Clean(f.Shared, true), 300)},
+			{"signs in at", f.where()}, {"asks for", scope}, {"used by", short(schemas.Clean(f.Shared, true), 300)},
 		},
 		Text: []string{"Go on only if you are " + who1(f) + " and asked for this in the chat yourself. If somebody sent you this link, close the page: it would connect your account to their chat."},
 	}
@@ -139,6 +139,15 @@ func (f *flow) consent() page {
 		p.Text = append(p.Text, "At the end you get a code. Type it only where bobbin asks you for it, and tell it to nobody.")
 	}
 	return p
+}
+
+// where names the authorization server by what the browser will show, and its issuer where that is another.
+func (f *flow) where() string {
+	host := hostOf(f.place.meta.Authorize)
+	if hostOf(f.place.meta.Issuer) != host {
+		return host + ", for " + shown(f.place.meta.Issuer)
+	}
+	return host
 }
 
 // goOn marks the browser and sends it to the authorization server.

@@ -171,7 +171,11 @@ func (s *SignIns) revoke(ctx context.Context, thread schemas.ThreadID, g *grant)
 		if t[0] == "" {
 			continue
 		}
-		if err := s.giveBack(ctx, thread, g, t[0], t[1]); err != nil {
+		err := s.giveBack(ctx, thread, g, t[0], t[1])
+		if errors.Is(err, errKept) && g.Refresh != "" && t[0] != g.Refresh {
+			continue // signed access tokens cannot be taken back (RFC 7009, section 2.2.1); they end soon
+		}
+		if err != nil {
 			s.opt.Log.Warn("a token could not be revoked; it ends by itself", "thread", thread, "host", hostOf(g.Revoke), "err", plain(err))
 		}
 	}
@@ -199,8 +203,13 @@ func (s *SignIns) giveBack(ctx context.Context, thread schemas.ThreadID, g *gran
 		return err
 	}
 	defer drain(resp)
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("status %d", resp.StatusCode)
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusNoContent:
+		return nil
+	case http.StatusBadRequest:
+		return errKept
 	}
-	return nil
+	return fmt.Errorf("status %d", resp.StatusCode)
 }
+
+var errKept = errors.New("status 400: the server does not revoke such a token")

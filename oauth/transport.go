@@ -129,7 +129,7 @@ func (t *transport) judge(ctx context.Context, resp *http.Response, err error, g
 		t.s.reject(ctx, t.thread, t.member, t.server, g)
 		return nil, needs(t.server.Name, "no longer takes the sign-in; sign in again")
 	}
-	return nil, needs(t.server.Name, "needs a sign-in")
+	return nil, needs(t.server.Name, "needs you to sign in")
 }
 
 // maxStepUps in a row that changed nothing end the asking (MCP specification, step-up authorization: retry limits).

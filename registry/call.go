@@ -138,7 +138,7 @@ func refusedState(name string, state schemas.State, why string, needs []string) 
 	case schemas.Needs:
 		e.Code, e.Text = schemas.CodeNeeds, name+" needs "+strings.Join(needs, ", ")
 	case schemas.NeedsConnect:
-		e.Code, e.Text, e.Hint = schemas.CodeNeeds, name+" needs a sign-in", "`/mcp connect "+name+"`"
+		e.Code, e.Text, e.Hint = schemas.CodeNeeds, name+" needs you to sign in", "`/mcp connect "+name+"`"
 	case schemas.PendingState:
 		e.Code, e.Text = schemas.CodePending, name+" waits for approval"
 	case schemas.Failed:

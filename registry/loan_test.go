@@ -47,7 +47,7 @@ func newAccounts(t *testing.T, signed ...schemas.MemberID) (*accounts, *house) {
 		o.Credentials = func(_ schemas.ThreadID, m schemas.MemberID, _ schemas.Server) *http.Client {
 			return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				if !a.is(m) {
-					return nil, &schemas.Error{Code: schemas.CodeNeeds, Text: "web needs a sign-in"}
+					return nil, &schemas.Error{Code: schemas.CodeNeeds, Text: "web needs you to sign in"}
 				}
 				r.Header.Set("Authorization", string(m))
 				return a.srv.Client().Transport.RoundTrip(r)
@@ -193,7 +193,7 @@ func TestCall_SignInLostInTheMiddle(t *testing.T) {
 	h.apply(one)
 	a.sign("ann", false)
 	_, err := h.call(as("ann"))
-	wantCode(t, err, schemas.CodeNeeds, "needs a sign-in")
+	wantCode(t, err, schemas.CodeNeeds, "needs you to sign in")
 	if rec := h.journal.last(); rec.Outcome != schemas.OutcomeNotRun {
 		t.Errorf("outcome %q", rec.Outcome)
 	}

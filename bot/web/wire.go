@@ -163,7 +163,8 @@ type server struct {
 	Since     *time.Time        `json:"since,omitempty"`
 	RunsAs    string            `json:"runsAs,omitempty"`
 	PID       int               `json:"pid,omitempty"`
-	Mine      bool              `json:"mine,omitempty"` // may be changed from here
+	Mine      bool              `json:"mine,omitempty"`    // may be changed from here
+	Connect   bool              `json:"connect,omitempty"` // waits for the viewer's own sign-in
 	Tools     []tool            `json:"tools,omitempty"`
 }
 
@@ -188,7 +189,7 @@ func boardOf(caller schemas.Caller, in bot.Board) board {
 		w := server{
 			Name: s.Name, Title: s.Title, Kind: s.Kind, Transport: s.Transport, Owner: ownerOf(caller, s), State: s.State,
 			Why: s.Why, Needs: s.Needs, Pending: s.Pending, Held: len(s.HeldTools), Count: s.Tools, Writing: s.Writing, Blocked: s.Blocked,
-			Tokens: s.Tokens, Calls: s.Calls, RunsAs: s.RunsAs, PID: s.PID, Mine: one.Mine,
+			Tokens: s.Tokens, Calls: s.Calls, RunsAs: s.RunsAs, PID: s.PID, Mine: one.Mine, Connect: one.Connect,
 		}
 		if w.RunsAs == "@"+cmp.Or(caller.Name, string(caller.Member)) {
 			w.RunsAs = "you"

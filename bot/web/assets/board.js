@@ -65,6 +65,7 @@ function more(s, send) {
   const press = (label, text) => h("button", { type: "button", class: "small", "data-key": `${s.kind}/${s.name}/${label}`, onclick: () => send(text) }, label, h("span", { class: "vh" }, ` ${s.name}`));
   const actions = [];
   if (s.state === "needs" && s.owner === "yours" && s.needs?.length) actions.push(press(`Give ${s.needs[0]}`, `/mcp secrets set ${s.needs[0]} ${s.name}`));
+  if (s.connect) actions.push(press("Connect yours", `/mcp connect ${s.name}`));
   if (s.mine && (s.pending || s.state === "pending approval" || s.held)) actions.push(press("Show the change", `/mcp enable ${s.name}`));
   actions.push(press("Show", `/mcp show ${s.name}`));
   if (s.state === "failed") actions.push(press("Find out why", `/mcp doctor ${s.name}`));
