@@ -177,7 +177,10 @@ func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers ch
 		answer.Content = json.RawMessage("{}")
 	}
 	answers <- answer
-	return Reply{Private: true, Blocks: []Block{{Text: words + " · the call goes on"}}}, nil
+	if q.URL == "" || answer.Action == "accept" { // a server that was refused a page may end the call instead
+		words += " · the call goes on"
+	}
+	return Reply{Private: true, Blocks: []Block{{Text: words}}}, nil
 }
 
 // wantsSecret reports whether a field's name asks for what nobody should give away.

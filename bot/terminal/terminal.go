@@ -54,9 +54,10 @@ type Door struct {
 	in   lines
 	draw *drawing
 
-	mu      sync.Mutex     // guards pending, busy and out
+	mu      sync.Mutex     // guards pending, busy, asking and out
 	pending *bot.Reply     // the newest reply that waits for a choice
 	busy    bool           // a request is under way
+	asking  string         // the question whose answer is read; "" once it is settled by itself
 	asks    chan bot.Reply // questions that come in the middle of one
 }
 
@@ -248,8 +249,12 @@ func (d *Door) question(ctx context.Context, q bot.Reply) {
 				way.Values, way.Choice = nil, last
 			}
 		} else {
+			d.reading(q.ID)
 			d.show(q)
 			line, _, err := d.in.ReadLine("> ", false)
+			if d.reading("") != q.ID {
+				return
+			}
 			a := d.answer(strings.TrimSpace(line))
 			switch {
 			case a != nil:
@@ -271,6 +276,14 @@ func (d *Door) question(ctx context.Context, q bot.Reply) {
 		r.Form.Fields = filled(r.Form.Fields, way.Values)
 		q = r
 	}
+}
+
+// reading notes the question whose answer is read, and gives the one before.
+func (d *Door) reading(id string) (before string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, d.asking = d.asking, id
+	return before
 }
 
 // let has the bot answer one request.
@@ -391,6 +404,10 @@ func (d *Door) show(r bot.Reply) {
 		d.pending = &r
 	case d.pending != nil && r.Replace == d.pending.ID:
 		d.pending = nil
+	}
+	if r.Replace != "" && r.Replace == d.asking { // the line that is read has nothing to answer any more
+		d.asking = ""
+		text += d.draw.dim("press Enter to go on") + "\n"
 	}
 	_, _ = io.WriteString(d.opt.Out, text)
 }

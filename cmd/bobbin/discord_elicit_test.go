@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -55,4 +56,58 @@ func TestDiscord_Elicit(t *testing.T) {
 	w.ann.Wait("asks you, in the middle of your call", 10*time.Second)
 	shows(t, "declining", w.ann.Press("Decline").Done(), "declined")
 	shows(t, "the result", call.Done(), `heard.*"action":"decline"`)
+}
+
+// TestDiscord_Page opens a page that a server asks for. Only the one who called sees where it is, and nothing but a press leads there.
+func TestDiscord_Page(t *testing.T) {
+	long(t)
+	linuxOnly(t)
+	w := newTown(t, discordtest.Options{})
+	serveDiscord(t, w.f, t.TempDir())
+	w.ann.say(`/mcp add-json demo {"command":"fakemcp","args":["pages"]}`)
+	shows(t, "confirm", w.ann.choose("Confirm"), "demo is ready")
+	for _, c := range []struct{ tool, url, press, said, result string }{
+		{"sign_in", "https://auth.example.com/sign-in?state=abc", "Continue", "answered", `heard.*"action":"accept"`},
+		{"sign_in", "https://auth.example.com/" + strings.Repeat("x", 600), "Decline", "declined", `heard.*"action":"decline"`},
+		{"sign_in_first", "https://auth.example.com/first", "Continue", "answered", `ran`},
+	} {
+		call := w.ann.run(`/mcp call demo.` + c.tool + ` {"url":"` + c.url + `"}`)
+		q := w.ann.Wait(regexp.QuoteMeta("`"+c.url+"`"), 10*time.Second)
+		links := 0
+		for _, b := range q.Buttons {
+			if b.URL != "" {
+				links++
+				if b.URL != c.url || b.Label != "Open auth.example.com" || b.Style != 5 {
+					t.Errorf("%+v", b)
+				}
+			}
+		}
+		if !q.Ephemeral || len(c.url) <= 512 && links != 1 || len(c.url) > 512 && links != 0 {
+			t.Errorf("ephemeral %v, %d links:\n%s", q.Ephemeral, links, q.Text)
+		}
+		if seen := w.bob.Transcript(); strings.Contains(seen, "Sign in to go on") || strings.Contains(seen, c.url+"`") {
+			t.Errorf("bob sees it:\n%s", seen)
+		}
+		shows(t, c.press, w.ann.Press(c.press).Done(), c.said)
+		shows(t, "the result", call.Done(), c.result)
+	}
+	if bad := w.f.Inert(); len(bad) > 0 {
+		t.Errorf("%q", bad)
+	}
+}
+
+// TestPageDone lets the server say that the member is done with its page, which ends the question by itself.
+func TestPageDone(t *testing.T) {
+	long(t)
+	linuxOnly(t)
+	c := chat(t, t.TempDir())
+	c.say("/mcp add demo fakemcp pages", "Confirm")
+	c.hear(`demo is ready`)
+	c.say(`/mcp call demo.sign_in_done {"url":"https://auth.example.com/done"}`)
+	c.hear(`https://auth\.example\.com/done.*done · the call goes on.*press Enter`)
+	c.say("")
+	c.hear(`heard .*"action":"accept"`)
+	c.say("/mcp audit")
+	c.hear(`done, says the server`)
+	c.end()
 }

@@ -15,7 +15,7 @@ import (
 
 // fakeMCP is a small MCP server (2025-11-25, stdio) with vices, named by its arguments:
 //
-//	crash · mute · flood-stderr · flood-stdout · endless-line · grandchild · stubborn · die-in-call · rug-pull FILE · slow MS · hostile TEXT · asks [MS]
+//	crash · mute · flood-stderr · flood-stdout · endless-line · grandchild · stubborn · die-in-call · rug-pull FILE · slow MS · hostile TEXT · asks [MS] · pages
 func fakeMCP() int {
 	vice, value := "", ""
 	if len(os.Args) > 1 {
@@ -63,6 +63,7 @@ func fakeMCP() int {
 		ms, _ := strconv.Atoi(value)
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 	}
+	seen := map[string]bool{}
 	s := bufio.NewScanner(os.Stdin)
 	s.Buffer(nil, 8<<20)
 	for s.Scan() {
@@ -100,6 +101,12 @@ func fakeMCP() int {
 				reply(fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, b))
 				continue
 			}
+			if vice == "pages" {
+				if !fakePages(s, string(m.ID), m.Params.Name, fmt.Sprint(m.Params.Arguments["url"]), seen) {
+					return 1
+				}
+				continue
+			}
 			text, isErr := fakeCall(m.Params.Name, m.Params.Arguments)
 			b, _ := json.Marshal(text)
 			reply(fmt.Sprintf(`{"content":[{"type":"text","text":%s}],"isError":%t}`, b, isErr))
@@ -116,6 +123,32 @@ func fakeMCP() int {
 // fakeQuestion is what the tool ask_name asks in the middle of its call.
 const fakeQuestion = `{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"mode":"form","message":"Who shall sign?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","minLength":2},"size":{"type":"string","enum":["small","large"]},"api_token":{"type":"string"}},"required":["name","size"]}}}`
 
+// fakePages answers the tools that want a page opened: sign_in in the middle of its call, sign_in_done the same and then it says that the
+// member is done, sign_in_first once before it runs.
+func fakePages(s *bufio.Scanner, id, tool, address string, seen map[string]bool) bool {
+	page := fmt.Sprintf(`{"mode":"url","message":"Sign in to go on","url":%q,"elicitationId":"e-%s"}`, address, id)
+	heard := "ran"
+	switch {
+	case tool == "sign_in_first" && !seen[address]:
+		seen[address] = true
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"open a page first","data":{"elicitations":[%s]}}}`+"\n", id, page)
+		return true
+	case tool != "sign_in_first":
+		fmt.Printf(`{"jsonrpc":"2.0","id":"p%s","method":"elicitation/create","params":%s}`+"\n", id, page)
+		if tool == "sign_in_done" {
+			time.Sleep(300 * time.Millisecond)
+			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e-%s"}}`+"\n", id)
+		}
+		if !s.Scan() {
+			return false
+		}
+		heard = "heard " + s.Text()
+	}
+	b, _ := json.Marshal(heard)
+	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`+"\n", id, b)
+	return true
+}
+
 func fakeTools(vice, value string) string {
 	describe := "Say it again"
 	if vice == "hostile" {
@@ -128,6 +161,14 @@ func fakeTools(vice, value string) string {
 	}
 	str := `{"type":"object","properties":{"message":{"type":"string","description":"what to say"}},"required":["message"]}`
 	none := `{"type":"object","properties":{}}`
+	if vice == "pages" {
+		address := `{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`
+		var tools []string
+		for _, name := range []string{"sign_in", "sign_in_done", "sign_in_first"} {
+			tools = append(tools, fmt.Sprintf(`{"name":%q,"description":"Wants a page opened","inputSchema":%s,"annotations":{"readOnlyHint":true}}`, name, address))
+		}
+		return strings.Join(tools, ",")
+	}
 	if vice == "asks" {
 		return `{"name":"ask_name","description":"Asks who shall sign","inputSchema":` + none + `,"annotations":{"readOnlyHint":true}}`
 	}

@@ -29,6 +29,11 @@ func realCases() []realCase {
 				"/mcp prompt", `everything\.args-prompt`,
 				"/mcp show everything", `@everything:demo://resource/static/document/architecture\.md`,
 				"/mcp call @everything:demo://resource/static/document/architecture.md", `Architecture`,
+				`/mcp call everything.trigger-url-elicitation {"url":"https://example.com/sign-in","message":"Sign in"}`, `wants you to open a page.*https://example\.com/sign-in`,
+				"Continue", `User completed the URL elicitation flow`,
+				`/mcp call everything.trigger-url-elicitation {"url":"https://example.com/then","message":"Sign in","errorPath":true}`, `wants you to open a page.*https://modelcontextprotocol\.io`,
+				"Continue", `https://example\.com/then`, // the call is made again, and asks on its own account
+				"Decline", `User declined to open the URL`,
 			},
 		},
 		{
@@ -132,15 +137,19 @@ func TestRealConnectors(t *testing.T) {
 			c := chat(t, data)
 			c.say("/mcp connect " + address + path + " far")
 			c.hear(`Nothing has been sent to it yet`)
-			c.say("Connect without sign-in")
+			c.say("Connect")
 			c.hear(`sends to +` + address + path + `.*Confirm only if you trust`)
 			if exists(filepath.Join(data, "users", "t1", "mcp_remote.json")) {
 				t.Error("written before Confirm")
 			}
 			c.say("Confirm")
-			c.hear(`far is ready in .* 14 tools`)
+			c.hear(`far is ready in .* 15 tools`)
 			c.say(`/mcp call far.echo {"message":"over the wire"}`, "/mcp list")
 			c.hear(`Echo: over the wire.*connectors.*far +ready`)
+			c.say(`/mcp call far.trigger-url-elicitation {"url":"https://example.com/sign-in","message":"Sign in"}`)
+			c.hear(`far wants you to open a page.*https://example\.com/sign-in`)
+			c.say("Continue")
+			c.hear(`User completed the URL elicitation flow`)
 			c.say("/mcp remove far", "Confirm")
 			c.hear(`far is removed`)
 			if exists(filepath.Join(data, "users", "t1", "mcp.json")) {

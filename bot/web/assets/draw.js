@@ -80,11 +80,10 @@ function drawBlock(b, on, entry) {
 // page is a link that only a press opens, with its whole address beside it. One that no browser should follow, and one that is settled,
 // is its address alone.
 function page({ label, url }, entry) {
-  const from = url.indexOf("//") + 2;
-  const to = from + url.slice(from).search(/[/?#]|$/);
+  const [, scheme, host] = url.match(/^(https?:\/\/)([^/?#@]+)/) ?? [, "", ""];
   return h("div", { class: "page" },
     !entry.settled && followed(url) && h("a", { class: "open", href: url, target: "_blank", rel: "noopener noreferrer" }, label, h("span", { class: "vh" }, ", in a new tab")),
-    h("code", { class: "address" }, url.slice(0, from), h("b", null, url.slice(from, to)), url.slice(to)));
+    h("code", { class: "address" }, scheme, host && h("b", null, host), url.slice(scheme.length + host.length)));
 }
 
 function followed(url) {
