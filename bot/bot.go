@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
 
@@ -108,6 +109,9 @@ type Options struct {
 	Accounts accounts
 	Revoke   revoker
 	Loans    loans
+
+	// Allow opens hosts of private networks.
+	Allow safehttp.Allow
 
 	CardTTL   time.Duration    // how long a card waits for its answer; 0 = 10 min
 	StartWait time.Duration    // how long servers that start are waited for; 0 = 35 s, more than they get to connect

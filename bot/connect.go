@@ -57,7 +57,7 @@ func (b *Bot) connectDraft(t turn, p schemas.Proposal, choice string) (Reply, er
 		return Reply{}, gone()
 	}
 	d := p.Remote[i]
-	if _, err := checkURL(d.Server.URL, t.caller.Operator); err != nil {
+	if _, err := b.checkURL(d.Server.URL, t.caller.Operator); err != nil {
 		return Reply{}, err
 	}
 	r := remote{draft: d, inputs: usedInputs(d.Server, p.Edit.Inputs)}
@@ -102,7 +102,7 @@ func (b *Bot) connect(ctx context.Context, t turn) (Reply, error) {
 }
 
 func (b *Bot) address(ctx context.Context, t turn, raw, name string) (Reply, error) {
-	u, err := checkURL(raw, t.caller.Operator)
+	u, err := b.checkURL(raw, t.caller.Operator)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -154,8 +154,8 @@ func placeless(ps schemas.Problems) schemas.Problems {
 }
 
 // checkURL decides on the parsed host, never on how the text begins. Only the operator reaches this machine itself.
-func checkURL(raw string, operator bool) (*url.URL, error) {
-	u, err := safehttp.CheckURL(strings.TrimSpace(raw), operator)
+func (b *Bot) checkURL(raw string, operator bool) (*url.URL, error) {
+	u, err := safehttp.Rules{Loopback: operator, Allow: b.opt.Allow}.Check(strings.TrimSpace(raw))
 	if wrong, ok := errors.AsType[*safehttp.URLError](err); ok {
 		return nil, invalid(wrong.Problem, wrong.Hint)
 	}
@@ -302,7 +302,7 @@ func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 	}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		u, err := checkURL(a.Values["url"], t.caller.Operator)
+		u, err := b.checkURL(a.Values["url"], t.caller.Operator)
 		if err != nil {
 			return Reply{}, err
 		}

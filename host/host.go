@@ -35,7 +35,9 @@ type Options struct {
 	Log     *slog.Logger
 	// Loopback lets connectors reach servers on this machine's own loopback: for programs whose members sit at it.
 	Loopback bool
-	Connect  Connect
+	// Allow opens hosts of private networks to the connectors of all threads.
+	Allow   safehttp.Allow
+	Connect Connect
 }
 
 // Connect is how members sign in to connectors by OAuth.
@@ -123,7 +125,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
 		Secrets: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry}, Revoke: h.SignIns, Loans: h.Store,
-		Import: mcpstore.Import, Place: opt.place(h.launcher),
+		Allow: opt.Allow, Import: mcpstore.Import, Place: opt.place(h.launcher),
 		Version: opt.Version, Log: opt.Log,
 	})
 	late.bot, late.live = h.Bot, h.Registry
@@ -188,8 +190,8 @@ func (d drop) Drop(ctx context.Context, id schemas.ThreadID) error {
 // guarded gives the client for connectors. Every call brings its own deadline, so that a tool may work longer than a header
 // usually takes. Loopback is never for Discord's threads: their members sit elsewhere.
 func (opt Options) guarded() func(schemas.ThreadID) *http.Client {
-	strict := safehttp.New(safehttp.Options{HeaderTimeout: 10 * time.Minute})
-	here := safehttp.New(safehttp.Options{AllowLoopback: opt.Loopback, HeaderTimeout: 10 * time.Minute})
+	strict := safehttp.New(safehttp.Options{Allow: opt.Allow, HeaderTimeout: 10 * time.Minute})
+	here := safehttp.New(safehttp.Options{AllowLoopback: opt.Loopback, Allow: opt.Allow, HeaderTimeout: 10 * time.Minute})
 	return func(t schemas.ThreadID) *http.Client {
 		if t.IsSnowflake() {
 			return strict
@@ -200,7 +202,7 @@ func (opt Options) guarded() func(schemas.ThreadID) *http.Client {
 
 // check says whether a thread's connectors may lead to an address.
 func (opt Options) check(t schemas.ThreadID, raw string) (*url.URL, error) {
-	return safehttp.CheckURL(raw, opt.Loopback && !t.IsSnowflake())
+	return safehttp.Rules{Loopback: opt.Loopback && !t.IsSnowflake(), Allow: opt.Allow}.Check(raw)
 }
 
 // Run runs the rooms and the door, and waits for all of them; it returns when the door does or ctx ends, and is called once. No

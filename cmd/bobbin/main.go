@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"bobbin/host"
+	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
 
@@ -35,9 +36,10 @@ type Main struct {
 	In       io.Reader
 	Out, Err io.Writer
 
-	Data    string // --data
-	Sandbox string // --sandbox
-	Clients string // --oauth-clients
+	Data    string   // --data
+	Sandbox string   // --sandbox
+	Clients string   // --oauth-clients
+	Allow   []string // --allow-internal
 }
 
 // NewMain returns a program that talks over the three streams.
@@ -97,6 +99,7 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.Data, "data", "./data", "folder for everything that bobbin keeps (BOBBIN_DATA)")
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
 	f.StringVar(&m.Clients, "oauth-clients", "", "file of applications registered at authorization servers, by issuer (BOBBIN_OAUTH_CLIENTS)")
+	f.StringSliceVar(&m.Allow, "allow-internal", nil, "host, origin or prefix of a private network that connectors may reach; may be repeated (BOBBIN_ALLOW_INTERNAL)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
 	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
@@ -111,7 +114,11 @@ func (m *Main) open(ctx context.Context, log *slog.Logger, connect host.Connect)
 	if connect.Clients, err = m.clients(); err != nil {
 		return nil, err
 	}
-	return host.Open(ctx, host.Options{Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
+	allow, err := safehttp.ParseAllow(m.Allow)
+	if wrong, ok := errors.AsType[*safehttp.URLError](err); ok {
+		return nil, usagef("--allow-internal: %s; %s", wrong.Problem, wrong.Hint)
+	}
+	return host.Open(ctx, host.Options{Allow: allow, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
 }
 
 // checkUser judges the --user of chat and serve.

@@ -19,6 +19,8 @@ type Options struct {
 	// host is a loopback address or the word localhost, at any port. A public
 	// name that resolves to loopback stays closed.
 	AllowLoopback bool
+	// Allow opens hosts of private networks.
+	Allow Allow
 
 	DialTimeout   time.Duration // name lookup and connection; 0 = 5 s
 	HeaderTimeout time.Duration // from request sent to response headers; 0 = 15 s
@@ -126,7 +128,7 @@ func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 // check repeats what CheckURL and CheckRedirect do, for requests that came
 // past them: a server's metadata, or a client with other redirect rules.
 func (t *transport) check(req *http.Request) error {
-	if err := checkTarget(req.URL, t.options.AllowLoopback); err != nil {
+	if err := checkTarget(req.URL, Rules{t.options.AllowLoopback, t.options.Allow}); err != nil {
 		return err
 	}
 	if req.Response != nil && req.Response.Request != nil {

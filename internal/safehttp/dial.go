@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -19,11 +20,13 @@ const maxAddresses = 8
 // an attack or a mistake, and net.Dialer would pick whichever answers.
 type dialer struct {
 	allowLoopback bool
+	allow         Allow
 	timeout       time.Duration
 	resolver      resolver
 	guard         *ssrf.Guardian
 	public        net.Dialer // its Control is the guard
 	loopback      net.Dialer // its Control lets only loopback pass
+	opened        net.Dialer // for addresses that allow opens; its Control lets only such pass
 }
 
 func newDialer(o Options) *dialer {
@@ -35,11 +38,18 @@ func newDialer(o Options) *dialer {
 		ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("::/0")))
 	d := &dialer{
 		allowLoopback: o.AllowLoopback,
+		allow:         o.Allow,
 		timeout:       o.DialTimeout,
 		resolver:      o.Resolver,
 		guard:         guard,
 		public:        net.Dialer{Control: guard.Safe},
 		loopback:      net.Dialer{Control: onlyLoopback.Safe},
+		opened: net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+			if ap, err := netip.ParseAddrPort(address); err != nil || forever(ap.Addr()) {
+				return &BlockedError{}
+			}
+			return nil
+		}},
 	}
 	if d.resolver == nil {
 		d.resolver = net.DefaultResolver
@@ -71,12 +81,16 @@ func (d *dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	if err != nil {
 		return nil, &UnreachableError{cause: err}
 	}
+	dialer := &d.public
 	for _, addr := range addrs {
 		if err := d.guard.SafeAddr(addr); err != nil {
-			return nil, &BlockedError{cause: err}
+			if !d.allow.addr(host, port, addr) {
+				return nil, &BlockedError{cause: err}
+			}
+			dialer = &d.opened
 		}
 	}
-	return dialEach(ctx, &d.public, addrs, port)
+	return dialEach(ctx, dialer, addrs, port)
 }
 
 func (d *dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -105,6 +119,9 @@ func dialEach(ctx context.Context, dialer *net.Dialer, addrs []netip.Addr, port 
 		conn, err := dialOne(ctx, dialer, net.JoinHostPort(addr.String(), port), len(addrs)-i)
 		if err == nil {
 			return conn, nil
+		}
+		if blocked, ok := errors.AsType[*BlockedError](err); ok {
+			return nil, blocked
 		}
 		if errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedNetwork) {
 			return nil, &BlockedError{cause: err}

@@ -21,6 +21,10 @@ const maxURL = 2048
 //
 // Errors are [*URLError] and, for addresses that are never open, [*BlockedError].
 func CheckURL(raw string, allowLoopbackHTTP bool) (*url.URL, error) {
+	return checkURL(raw, Rules{Loopback: allowLoopbackHTTP})
+}
+
+func checkURL(raw string, rules Rules) (*url.URL, error) {
 	switch {
 	case raw == "":
 		return nil, &URLError{"the address is empty", "write the whole address, such as https://mcp.example.com/mcp"}
@@ -35,7 +39,7 @@ func CheckURL(raw string, allowLoopbackHTTP bool) (*url.URL, error) {
 	if err != nil {
 		return nil, &URLError{"the address cannot be read", "write it as https://host/path"}
 	}
-	if err := checkTarget(u, allowLoopbackHTTP); err != nil {
+	if err := checkTarget(u, rules); err != nil {
 		return nil, err
 	}
 	if err := checkPathQuery(u, raw); err != nil {
@@ -56,7 +60,7 @@ func Origin(u *url.URL) string {
 }
 
 // checkTarget judges where a request would go: scheme, user, host and port.
-func checkTarget(u *url.URL, allowLoopback bool) error {
+func checkTarget(u *url.URL, rules Rules) error {
 	if u == nil || u.Host == "" || u.Opaque != "" {
 		return &URLError{"the address names no host", "write it as https://host/path"}
 	}
@@ -74,20 +78,20 @@ func checkTarget(u *url.URL, allowLoopback bool) error {
 	switch u.Scheme {
 	case "https":
 	case "http":
-		if !loopback {
+		if !loopback && !rules.Allow.http(u) {
 			return &URLError{"the address must start with https://", "http only on this machine itself: http://127.0.0.1:PORT"}
 		}
 	default:
 		return &URLError{"the address must start with https://", "it looks like https://mcp.example.com/mcp"}
 	}
 	if loopback {
-		if !allowLoopback {
+		if !rules.Loopback {
 			return &BlockedError{}
 		}
 		return nil
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if err := publicGuard().SafeAddr(addr); err != nil {
+		if err := publicGuard().SafeAddr(addr); err != nil && !rules.Allow.addr(hostname(u), port(u), addr) {
 			return &BlockedError{cause: err}
 		}
 	}
