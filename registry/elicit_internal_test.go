@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"bobbin/registry/internal/session"
 	"bobbin/schemas"
 )
 
@@ -51,4 +52,20 @@ func TestAsking_TheClockStandsStill(t *testing.T) {
 			t.Errorf("ended after %s with %v", took, context.Cause(ctx))
 		}
 	})
+}
+
+// Since 2026-07-28 a page has no name, and nothing says that it is done.
+func TestQuestion_PageWithoutAName(t *testing.T) {
+	params := []byte(`{"mode":"url","message":"Sign in","url":"https://example.com/x"}`)
+	for version, why := range map[string]string{"2025-06-18": "it does not name the page", "2025-11-25": "it does not name the page", "2026-07-28": ""} {
+		i := &instance{name: "s", info: session.Info{Protocol: version}}
+		q, id, got := i.question(params)
+		if got != why || id != "" || q.URL != "https://example.com/x" {
+			t.Errorf("%s: %+v, %q", version, q, got)
+		}
+	}
+	var a asking
+	if done, closed := a.page(""); done != nil || closed == nil {
+		t.Error("a page without a name waits for word of it")
+	}
 }

@@ -179,3 +179,40 @@ func TestPage_First(t *testing.T) {
 		})
 	}
 }
+
+// Rules that change while the page is open hold for the call that follows.
+func TestPage_RulesChangedWhileItWasOpen(t *testing.T) {
+	var h *house
+	h = asked(t, func(context.Context, schemas.Elicit) (schemas.Elicited, error) {
+		h.policy(one, schemas.Policy{Thread: schemas.Rules{Deny: []string{"s.page-first"}}})
+		h.apply(one)
+		return schemas.Elicited{Action: "accept"}, nil
+	})
+	_, err := h.call(by(one, "s.page-first", `{"Times":1,"Pages":[`+pageQuestion("https://example.com/", "e1")+`]}`))
+	wantCode(t, err, schemas.CodeDenied)
+	if n := h.servers.saw("tools/call"); n != 1 {
+		t.Errorf("%d calls reached the server", n)
+	}
+}
+
+// A refusal says whose call it is about, so the one who made it is asked though others call at once.
+func TestPage_FirstWhileOthersCall(t *testing.T) {
+	h := asked(t, func(_ context.Context, q schemas.Elicit) (schemas.Elicited, error) {
+		if q.Caller.Member != "ann" {
+			t.Errorf("%s was asked", q.Caller.Member)
+		}
+		return schemas.Elicited{Action: "accept"}, nil
+	})
+	bob := by(one, "s.wait", `{}`)
+	bob.Caller.Member = "bob"
+	done := make(chan error)
+	go func() { _, err := h.call(bob); done <- err }()
+	eventually(t, "bob's call is out", func() bool { return h.servers.saw("tools/call") == 1 })
+	res, err := h.call(by(one, "s.page-first", `{"Times":2,"Pages":[`+pageQuestion("https://example.com/", "e1")+`]}`))
+	if err != nil || text(t, res) != "ran" {
+		t.Errorf("%s %v", res.Raw, err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

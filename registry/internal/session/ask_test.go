@@ -108,6 +108,9 @@ func TestStdio_InputRounds(t *testing.T) {
 		if c.ok != (err == nil) || !c.ok && !errors.Is(err, session.ErrInputUnavailable) {
 			t.Errorf("%d rounds: %s, %v", c.until, got, err)
 		}
+		if p := string(f.params("tools/call")); strings.Contains(p, `"elicitation":{"form":{},"url":{}}`) != (c.on != nil) {
+			t.Errorf("declared %s", p)
+		}
 		if !c.ok {
 			outcome(t, err, session.Failed)
 		}
