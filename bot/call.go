@@ -190,12 +190,15 @@ func oneLine(blocks []Block) string {
 	return clean(text)
 }
 
-// called gives the name of a member who owns a server here.
+// called gives the name of a member who owns a server here, or lends their sign-in to one.
 func (b *Bot) called(ctx context.Context, t turn, id schemas.MemberID) string {
 	if cfg, err := b.opt.Config.Load(ctx, t.caller.Thread); err == nil {
 		for _, e := range cfg.Entries {
-			if e.Owner == id {
+			switch {
+			case e.Owner == id:
 				return at(id, e.OwnerName)
+			case e.Loan != nil && e.Loan.Member == id:
+				return at(id, e.Loan.Name)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	hereFor  = time.Minute      // what a door said is believed
+	hereFor  = 30 * time.Second // what a door said is believed
 	trustFor = 10 * time.Minute // that somebody was here, while the door cannot say
 	hereWait = 5 * time.Second
 	maxHere  = 10_000 // members whose presence is remembered
@@ -34,7 +34,7 @@ type sight struct {
 }
 
 // Roster lets a door say who is still in the threads that match: here answers false only for who is certainly not, and an error
-// when it cannot say. It is called at most once a minute for a member. stop ends it and may be called twice.
+// when it cannot say. It is called at most twice a minute for a member. stop ends it and may be called twice.
 func (b *Bot) Roster(match func(schemas.ThreadID) bool, here func(context.Context, schemas.ThreadID, schemas.MemberID) (bool, error)) (stop func()) {
 	r := &roster{match, here}
 	b.here.mu.Lock()

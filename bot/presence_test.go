@@ -29,7 +29,7 @@ func TestHere(t *testing.T) {
 			}
 		}
 		if asked != 1 {
-			t.Errorf("asked %d times within a minute", asked)
+			t.Errorf("asked %d times within half a minute", asked)
 		}
 		fault = errors.New("Discord is away")
 		time.Sleep(2 * time.Minute)

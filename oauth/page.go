@@ -37,7 +37,13 @@ func (s *SignIns) Handler() http.Handler {
 	mux.HandleFunc("GET "+callbackPath, h.callback)
 	mux.HandleFunc("GET "+loginPath, h.loggedIn)
 	mux.HandleFunc("GET "+documentPath, h.document)
-	guarded := http.NewCrossOriginProtection().Handler(mux)
+	cross := http.NewCrossOriginProtection()
+	if s.opt.Public != "" { // a proxy may not pass the host on
+		if err := cross.AddTrustedOrigin(s.opt.Public); err != nil {
+			s.opt.Log.Error("the public address is no origin", "err", err)
+		}
+	}
+	guarded := cross.Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
 		head.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")

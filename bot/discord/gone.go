@@ -352,7 +352,7 @@ func (d *Door) here(ctx context.Context, thread schemas.ThreadID, member schemas
 			return true, nil // a conversation of two, which nobody leaves
 		}
 	}
-	may, err := d.rest.Permissions(ctx, guild, string(thread), string(member))
+	may, err := d.rest.PermissionsNow(ctx, guild, string(thread), string(member))
 	if refused, ok := errors.AsType[*link.Error](err); ok && refused.Code == unknownMember {
 		return false, nil
 	}

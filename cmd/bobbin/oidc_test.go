@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -49,7 +50,7 @@ func (a *authorizationServer) count(path string) int {
 	return a.hits[path]
 }
 
-func startAuthorizationServer(t *testing.T, resource string) *authorizationServer {
+func startAuthorizationServer(t *testing.T, at, resource string) *authorizationServer {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("..", "..", "testdata", "oidc"))
 	if err != nil {
@@ -63,14 +64,12 @@ func startAuthorizationServer(t *testing.T, resource string) *authorizationServe
 	behind, _ := url.Parse("http://127.0.0.1:" + port)
 	a := &authorizationServer{hits: map[string]int{}}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(behind); r.Out.Host = r.In.Host }}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a.url = serveAt(t, at, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		a.hits[r.URL.Path]++
 		a.mu.Unlock()
 		proxy.ServeHTTP(w, r)
 	}))
-	t.Cleanup(front.Close)
-	a.url = front.URL
 	cmd := exec.Command(node, filepath.Join(dir, "server.mjs"))
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "PORT=" + port, "ISSUER=" + a.url, "RESOURCE=" + resource, "TTL=" + tokenLife}
@@ -125,7 +124,7 @@ type resourceServer struct {
 
 type subject struct{}
 
-func startResourceServer(t *testing.T) *resourceServer {
+func startResourceServer(t *testing.T, at string) *resourceServer {
 	t.Helper()
 	r := &resourceServer{}
 	m := mcpserver.NewMCPServer("notes", "1", mcpserver.WithToolCapabilities(false))
@@ -137,7 +136,7 @@ func startResourceServer(t *testing.T) *resourceServer {
 	inner := mcpserver.NewStreamableHTTPServer(m, mcpserver.WithEndpointPath("/mcp"), mcpserver.WithHTTPContextFunc(func(ctx context.Context, req *http.Request) context.Context {
 		return context.WithValue(ctx, subject{}, req.Header.Get("X-Subject"))
 	}))
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	r.url = serveAt(t, at, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		prm := r.url + "/.well-known/oauth-protected-resource/mcp"
 		if req.URL.Path == "/.well-known/oauth-protected-resource/mcp" {
 			w.Header().Set("Content-Type", "application/json")
@@ -160,9 +159,20 @@ func startResourceServer(t *testing.T) *resourceServer {
 		req.Header.Set("X-Subject", c.Sub)
 		inner.ServeHTTP(w, req)
 	}))
-	t.Cleanup(srv.Close)
-	r.url = srv.URL
 	return r
+}
+
+// serveAt serves at an address of this machine and gives the origin.
+func serveAt(t *testing.T, at string, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(at, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}}
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv.URL
 }
 
 // verify checks a token's signature, issuer, audience and end (RFC 9068, section 4).
@@ -216,10 +226,10 @@ func (r *resourceServer) key() (*rsa.PublicKey, error) {
 func TestRealAuthorizationServer(t *testing.T) {
 	long(t)
 	linuxOnly(t)
-	notes := startResourceServer(t)
+	notes := startResourceServer(t, "127.0.0.1")
 	as := &authorizationServer{}
 	notes.issuer = func() string { return as.url }
-	as = startAuthorizationServer(t, notes.url+"/mcp")
+	as = startAuthorizationServer(t, "127.0.0.1", notes.url+"/mcp")
 
 	var h *host.Host
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.SignIns.Handler().ServeHTTP(w, r) }))

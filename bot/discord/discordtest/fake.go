@@ -234,6 +234,13 @@ func (g *Guild) Allow(u *User, permissions uint64) {
 	g.members[u.ID] = permissions
 }
 
+// Leave takes a member out of the guild. Without the privileged intent nobody is told.
+func (g *Guild) Leave(u *User) {
+	g.f.mu.Lock()
+	defer g.f.mu.Unlock()
+	delete(g.members, u.ID)
+}
+
 // Delete throws the bot out.
 func (g *Guild) Delete() {
 	g.f.mu.Lock()

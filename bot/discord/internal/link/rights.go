@@ -41,7 +41,7 @@ func (r *Rest) Permissions(ctx context.Context, guild, channel, user string) (wi
 	if ok && time.Now().Before(k.until) {
 		return k.may, nil
 	}
-	may, err := r.permissions(ctx, guild, channel, user)
+	may, err := r.PermissionsNow(ctx, guild, channel, user)
 	if err != nil {
 		return 0, err
 	}
@@ -54,7 +54,8 @@ func (r *Rest) Permissions(ctx context.Context, guild, channel, user string) (wi
 	return may, nil
 }
 
-func (r *Rest) permissions(ctx context.Context, guild, channel, user string) (wire.Permission, error) {
+// PermissionsNow computes what a member may do at this moment, whatever was kept.
+func (r *Rest) PermissionsNow(ctx context.Context, guild, channel, user string) (wire.Permission, error) {
 	const all = ^wire.Permission(0)
 	type role struct{ ID, Permissions string }
 	g, err := get[struct {
