@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -85,7 +86,7 @@ func (s *Session) shake(ctx context.Context, opts ...client.ClientOption) (*hand
 	p := &peer{link: s.link}
 	request := mcp.InitializeRequest{}
 	request.Params.ClientInfo, request.Params.Capabilities = s.clientInfo(), s.clientCapabilities()
-	got, err := client.NewClient(p, opts...).Initialize(ctx, request)
+	got, err := client.NewClient(p, append(opts, client.WithDiscoverTimeout(probeTime(ctx)))...).Initialize(ctx, request)
 	if err != nil {
 		if p.refused != nil {
 			err = p.refused
@@ -96,6 +97,16 @@ func (s *Session) shake(ctx context.Context, opts ...client.ClientOption) (*hand
 		return nil, nil, fmt.Errorf("agreeing on a protocol version: %w", err)
 	}
 	return &p.hand, got, nil
+}
+
+// probeTime is how long server/discover may take: half of what is left for connecting. mcp-go's own 5 s take a server that wakes up
+// slowly for an old one; a silent old one still has the other half for initialize.
+func probeTime(ctx context.Context) time.Duration {
+	end, limited := ctx.Deadline()
+	if !limited {
+		return 0 // mcp-go's own
+	}
+	return max(time.Until(end)/2, time.Nanosecond) // zero would be mcp-go's own again
 }
 
 func (s *Session) clientInfo() mcp.Implementation {
