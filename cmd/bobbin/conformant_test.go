@@ -39,15 +39,17 @@ func conformant() int {
 	return 0
 }
 
+type toolCall struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
 type conformer struct {
 	scenario string
 	context  struct {
-		ClientID     string `json:"client_id"`
-		ClientSecret string `json:"client_secret"`
-		ToolCalls    []struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		} `json:"toolCalls"`
+		ClientID     string     `json:"client_id"`
+		ClientSecret string     `json:"client_secret"`
+		ToolCalls    []toolCall `json:"toolCalls"`
 	}
 	clients map[string]oauth.Client
 	host    *host.Host
@@ -125,17 +127,8 @@ func (c *conformer) use(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	calls := c.context.ToolCalls
-	if len(calls) == 0 {
-		for _, t := range tools {
-			calls = append(calls, struct {
-				Name      string          `json:"name"`
-				Arguments json.RawMessage `json:"arguments"`
-			}{t.Name, sample(t.Input)})
-		}
-	}
 	var first error
-	for _, one := range calls {
+	for _, one := range c.calls(tools) {
 		err := c.signedIn(ctx, func() error {
 			res, err := c.host.Registry.Call(ctx, schemas.Call{Caller: c.caller, Origin: schemas.ByPerson, Tool: "suite." + one.Name, Args: one.Arguments})
 			if err == nil {
@@ -149,6 +142,23 @@ func (c *conformer) use(ctx context.Context) error {
 		}
 	}
 	return first
+}
+
+// calls are those that the suite names, or one of each tool. Of json-schema-2020-12-preservation they are what that scenario asks of a
+// client: one tool's schema as it arrived here, given to the other.
+func (c *conformer) calls(tools []schemas.Tool) []toolCall {
+	if len(c.context.ToolCalls) > 0 {
+		return c.context.ToolCalls
+	}
+	var calls []toolCall
+	for _, t := range tools {
+		if c.scenario != "json-schema-2020-12-preservation" {
+			calls = append(calls, toolCall{t.Name, sample(t.Input)})
+		} else if t.Name == "json_schema_2020_12_tool" {
+			calls = append(calls, toolCall{"json_schema_echo", json.RawMessage(`{"schema":` + string(t.Input) + `}`)})
+		}
+	}
+	return calls
 }
 
 // signedIn does something, and signs in and does it again as long as that is what it lacks.
