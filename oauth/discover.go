@@ -44,8 +44,6 @@ type metadata struct {
 	Grants       []string `json:"grant_types_supported"`
 	Iss          bool     `json:"authorization_response_iss_parameter_supported"`
 	Documents    bool     `json:"client_id_metadata_document_supported"`
-	guessed      bool     // an old server that publishes nothing (2025-03-26, authorization, 2.3.3)
-	preRFC9728   bool
 	offersDevice bool
 }
 
@@ -197,7 +195,6 @@ func (s *SignIns) old(ctx context.Context, thread schemas.ThreadID, server *url.
 		if p.meta.Issuer != origin && p.meta.Issuer != origin+"/" {
 			return place{}, wrongMetadata("the server calls itself "+shown(p.meta.Issuer)+"; somebody may stand between", nil)
 		}
-		p.meta.preRFC9728 = true
 		return p, s.usable(thread, &p.meta)
 	}
 	return place{}, errAbsent

@@ -232,9 +232,12 @@ func (s *SignIns) Finish(ctx context.Context, by schemas.Caller, id, code string
 		s.mu.Unlock()
 		return s.pollDevice(ctx, f)
 	}
-	err := s.claim(ctx, f, code)
-	over := f.stage == finished
+	err := s.claim(f, code)
+	over, dropped := f.stage == finished, f.tries >= maxTries
 	s.mu.Unlock()
+	if dropped {
+		s.noted(ctx, s.record(f, "ended after wrong codes"))
+	}
 	if err != nil || over {
 		return err
 	}
@@ -250,7 +253,7 @@ func (s *SignIns) Finish(ctx context.Context, by schemas.Caller, id, code string
 }
 
 // claim takes a flow to be stored by the one who knows its code. The caller holds the lock.
-func (s *SignIns) claim(ctx context.Context, f *flow, code string) error {
+func (s *SignIns) claim(f *flow, code string) error {
 	switch f.stage {
 	case begun, sent, back, storing:
 		return &schemas.Error{Code: schemas.CodeNeeds, Text: "the sign-in is not done in the browser yet", Hint: "open the link, agree at " + hostOf(f.place.meta.Issuer) + ", then come back"}
@@ -266,7 +269,6 @@ func (s *SignIns) claim(ctx context.Context, f *flow, code string) error {
 	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
 		if f.tries++; f.tries >= maxTries {
 			s.drop(f.id, f)
-			s.noted(ctx, s.record(f, "ended after wrong codes"))
 			return expired("that was the wrong code for the third time, so the sign-in was dropped")
 		}
 		left := "two tries are left"

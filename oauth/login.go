@@ -31,18 +31,26 @@ func (l *Login) api() string { return cmp.Or(l.API, "https://discord.com/api/v10
 
 // logIn sends the browser to Discord.
 func (h *pages) logIn(w http.ResponseWriter, r *http.Request) {
-	s := h.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.open1(r.PathValue("id"))
-	if f == nil || f.proof != schemas.ProofLogin || f.stage != begun || !same(r.PostFormValue("csrf"), f.csrf) {
+	csrf := r.PostFormValue("csrf")
+	to, cookie, ok := h.s.sendToLogin(r, csrf)
+	if !ok {
 		h.no(w)
 		return
 	}
+	http.SetCookie(w, cookie)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func (s *SignIns) sendToLogin(r *http.Request, csrf string) (to string, cookie *http.Cookie, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.still(r.PathValue("id"))
+	if f == nil || f.proof != schemas.ProofLogin || f.stage != begun || !same(csrf, f.csrf) {
+		return "", nil, false
+	}
 	f.login, f.browser = rand.Text(), rand.Text()
-	setCookie(w, f)
 	conf := s.opt.Login.config(s.opt.Public + loginPath)
-	http.Redirect(w, r, conf.AuthCodeURL(f.login, oauth2.S256ChallengeOption(f.verifier), oauth2.SetAuthURLParam("prompt", "none")), http.StatusSeeOther)
+	return conf.AuthCodeURL(f.login, oauth2.S256ChallengeOption(f.verifier), oauth2.SetAuthURLParam("prompt", "none")), f.cookie(), true
 }
 
 // loggedIn takes the browser that comes back from Discord. A browser of somebody else ends nothing: the link stays good for the
@@ -52,7 +60,7 @@ func (h *pages) loggedIn(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	var f *flow
 	for _, one := range s.flows {
-		if one.proof == schemas.ProofLogin && same(q.Get("state"), one.login) && sameCookie(r, one.browser) && s.open1(one.id) != nil {
+		if one.proof == schemas.ProofLogin && same(q.Get("state"), one.login) && sameCookie(r, one.browser) && s.still(one.id) != nil {
 			f = one
 			f.login = "" // one use
 			break
@@ -72,7 +80,7 @@ func (h *pages) loggedIn(w http.ResponseWriter, r *http.Request) {
 	if id != f.Caller.Member {
 		s.noted(r.Context(), s.record(f, "refused: opened by somebody else"))
 		h.draw(w, http.StatusForbidden, page{Title: "This link is not yours", Bad: true, Text: []string{
-			"It is for " + who1(f) + " alone, and you are logged in to Discord as somebody else. Nothing was connected.",
+			"It is for " + whom(f) + " alone, and you are logged in to Discord as somebody else. Nothing was connected.",
 			"To connect your own account, ask for a link of your own in the chat with /mcp connect."}})
 		return
 	}

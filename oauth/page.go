@@ -92,24 +92,30 @@ func (h *pages) no(w http.ResponseWriter) {
 
 // show says what would be connected. It changes nothing: chat programs fetch links by themselves.
 func (h *pages) show(w http.ResponseWriter, r *http.Request) {
-	s := h.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.open1(r.PathValue("id"))
-	if f == nil {
-		h.no(w)
+	if p, ok := h.s.first(r); ok {
+		h.draw(w, http.StatusOK, p)
 		return
 	}
-	if f.proof == schemas.ProofLogin && !sameCookie(r, f.known) {
-		h.draw(w, http.StatusOK, page{Title: "Who are you?", Button: "Log in with Discord", Action: linkPath + f.id + "/login", CSRF: f.csrf, Text: []string{
-			"This link is for " + who1(f) + " alone. Log in with Discord, so that it connects nobody else's account."}})
-		return
-	}
-	h.draw(w, http.StatusOK, f.consent())
+	h.no(w)
 }
 
-// open1 gives a flow that a browser may still begin. The caller holds the lock.
-func (s *SignIns) open1(id string) *flow {
+// first is the page of a link. Nothing is written to a browser while the lock is held: it may read slowly.
+func (s *SignIns) first(r *http.Request) (page, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.still(r.PathValue("id"))
+	switch {
+	case f == nil:
+		return page{}, false
+	case f.proof == schemas.ProofLogin && !sameCookie(r, f.known):
+		return page{Title: "Who are you?", Button: "Log in with Discord", Action: linkPath + f.id + "/login", CSRF: f.csrf, Text: []string{
+			"This link is for " + whom(f) + " alone. Log in with Discord, so that it connects nobody else's account."}}, true
+	}
+	return f.consent(), true
+}
+
+// still gives a flow that a browser may still begin. The caller holds the lock.
+func (s *SignIns) still(id string) *flow {
 	f := s.flows[id]
 	if f == nil || f.device != nil || f.stage > sent || s.opt.Now().After(f.expires) {
 		return nil
@@ -117,7 +123,7 @@ func (s *SignIns) open1(id string) *flow {
 	return f
 }
 
-func who1(f *flow) string {
+func whom(f *flow) string {
 	name := f.Caller.Name
 	if name == "" {
 		name = string(f.Caller.Member)
@@ -133,10 +139,10 @@ func (f *flow) consent() page {
 	p := page{
 		Title: "Connect " + f.Server.Name, Action: linkPath + f.id, CSRF: f.csrf, Button: "Go on to " + hostOf(f.place.meta.Authorize),
 		Facts: [][2]string{
-			{"asked by", who1(f)}, {"thread", string(f.Caller.Thread)}, {"connector", f.Server.Name + " · " + shown(f.Server.URL)},
+			{"asked by", whom(f)}, {"thread", string(f.Caller.Thread)}, {"connector", f.Server.Name + " · " + shown(f.Server.URL)},
 			{"signs in at", f.where()}, {"asks for", scope}, {"used by", short(schemas.Clean(f.Shared, true), 300)},
 		},
-		Text: []string{"Go on only if you are " + who1(f) + " and asked for this in the chat yourself. If somebody sent you this link, close the page: it would connect your account to their chat."},
+		Text: []string{"Go on only if you are " + whom(f) + " and asked for this in the chat yourself. If somebody sent you this link, close the page: it would connect your account to their chat."},
 	}
 	if f.Shared == "" {
 		p.Facts = p.Facts[:len(p.Facts)-1]
@@ -158,32 +164,37 @@ func (f *flow) where() string {
 
 // goOn marks the browser and sends it to the authorization server.
 func (h *pages) goOn(w http.ResponseWriter, r *http.Request) {
-	s := h.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.open1(r.PathValue("id"))
-	if f == nil || !same(r.PostFormValue("csrf"), f.csrf) || f.proof == schemas.ProofLogin && !sameCookie(r, f.known) {
+	csrf := r.PostFormValue("csrf")
+	to, cookie, ok := h.s.send(r, csrf)
+	if !ok {
 		h.no(w)
 		return
 	}
-	if f.stage == sent && !sameCookie(r, f.browser) {
-		h.no(w) // another browser was here first
-		return
+	http.SetCookie(w, cookie)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// send marks a flow as sent by one browser, which alone may go on and come back.
+func (s *SignIns) send(r *http.Request, csrf string) (to string, cookie *http.Cookie, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.still(r.PathValue("id"))
+	if f == nil || !same(csrf, f.csrf) || f.proof == schemas.ProofLogin && !sameCookie(r, f.known) || f.stage == sent && !sameCookie(r, f.browser) {
+		return "", nil, false
 	}
 	f.stage, f.browser = sent, rand.Text()
 	if f.proof == schemas.ProofLogin {
 		f.known = f.browser
 	}
-	setCookie(w, f)
-	http.Redirect(w, r, f.authorize(), http.StatusSeeOther)
+	return f.authorize(), f.cookie(), true
 }
 
-func setCookie(w http.ResponseWriter, f *flow) {
+func (f *flow) cookie() *http.Cookie {
 	c := &http.Cookie{Name: cookieName, Value: f.browser, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(time.Hour / time.Second)}
 	if strings.HasPrefix(f.redirect, "https://") {
 		c.Name, c.Secure = "__Host-"+cookieName, true
 	}
-	http.SetCookie(w, c)
+	return c
 }
 
 // sameCookie reports whether the browser is the one that was given value.
