@@ -59,7 +59,9 @@ func TestProbe_Refusals(t *testing.T) {
 		"nothing there":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, schemas.CodeFailed, "no MCP server at this address"},
 		"out of order":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, schemas.CodeFailed, "out of order"},
 		"a web page":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) }, schemas.CodeFailed, "not in MCP"},
-		"sends us on":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect) }, schemas.CodeFailed, "sends me on"},
+		"sends us on": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		}, schemas.CodeFailed, "sends me on"},
 		"says far too much": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for range 10 << 10 {
