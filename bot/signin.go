@@ -40,6 +40,7 @@ type errand struct {
 	shared string
 	then   func(context.Context, turn) (Reply, error) // once, when the member is signed in
 	leave  func(context.Context, turn) (Reply, error)
+	key    func(turn) Reply // asks for an API key in its place; nil: it is here already, with a sign-in
 	// undo takes back a sign-in that its member had left before the browser ended it; nil keeps it.
 	undo func(context.Context, schemas.Caller)
 
@@ -160,6 +161,7 @@ func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Repl
 		return b.contact(ctx, t, r)
 	}
 	e.leave = func(ctx context.Context, t turn) (Reply, error) { return b.leave(ctx, t, r) }
+	e.key = func(t turn) Reply { return b.keyForm(t, r, "") }
 	e.undo = func(ctx context.Context, by schemas.Caller) {
 		b.undone(ctx, &remote{by: by, draft: r.draft, signed: &o})
 	}
@@ -305,10 +307,16 @@ func (b *Bot) finish(ctx context.Context, t turn, e errand, code string) (Reply,
 func (b *Bot) beginAgain(t turn, e errand, err error) Reply {
 	r := b.refusal(t.caller, err)
 	r.Choices = []Choice{{Key: "again", Label: "Sign in again"}, {Key: "leave", Label: "Leave it"}}
+	if schemas.CodeOf(err) == schemas.CodeMissing && e.key != nil { // another try changes nothing
+		r.Choices[0] = Choice{Key: "key", Label: "With an API key"}
+	}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		if a.Choice == "again" {
+		switch a.Choice {
+		case "again":
 			return b.begin(ctx, t, e, false)
+		case "key":
+			return e.key(t), nil
 		}
 		return e.leave(ctx, t)
 	}

@@ -224,7 +224,12 @@ func TestConnect_Stuck(t *testing.T) {
 	r = w.press(alice(), r, "Try again")
 	d.fail["Link"] = &schemas.Error{Code: schemas.CodeMissing, Text: "signing in needs an address of mine", Hint: "an API key works without it"}
 	stuck := w.press(alice(), r, "Sign in")
-	want(t, stuck, "needs an address of mine · an API key works", "1) Sign in again\n2) Leave it")
+	want(t, stuck, "needs an address of mine · an API key works", "1) With an API key\n2) Leave it")
+	want(t, w.press(alice(), stuck, "With an API key"), "API key for", "key [secret]")
+	d.fail["Link"] = &schemas.Error{Code: schemas.CodeNotReady, Text: "auth.example could not be reached"}
+	r = w.press(alice(), w.say(alice(), "/mcp connect "+linear), "Connect")
+	stuck = w.press(alice(), r, "Sign in")
+	want(t, stuck, "could not be reached", "1) Sign in again\n2) Leave it")
 	delete(d.fail, "Link")
 	link := w.press(alice(), stuck, "Sign in again")
 	d.browser()

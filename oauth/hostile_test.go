@@ -365,6 +365,11 @@ func TestToken_OddAnswers(t *testing.T) {
 				fmt.Fprint(w, strings.Repeat(" ", 1024))
 			}
 		},
+		"a code that is over": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error":"invalid_grant","error_description":"<b>call 555</b>"}`)
+		},
 		"a redirect": func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(http.StatusTemporaryRedirect)
