@@ -21,7 +21,7 @@ import (
 )
 
 // clients reads the file of applications that the operator registered at authorization servers: {"https://issuer": {"client_id": …}}.
-func (m *Main) clients() (map[string]oauth.Client, error) {
+func (m *Main) clients(rules safehttp.Rules) (map[string]oauth.Client, error) {
 	if m.Clients == "" {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (m *Main) clients() (map[string]oauth.Client, error) {
 		return nil, wrong(err)
 	}
 	for issuer, c := range all {
-		if _, err := safehttp.CheckURL(issuer, true); err != nil || c.ID == "" {
+		if _, err := rules.Check(issuer); err != nil || c.ID == "" {
 			return nil, wrong(err)
 		}
 	}

@@ -110,13 +110,12 @@ func (m *Main) open(ctx context.Context, log *slog.Logger, connect host.Connect)
 	if !slices.Contains([]string{"auto", "docker", "process", "off"}, m.Sandbox) {
 		return nil, usagef("--sandbox is auto, docker, process or off, not %q", m.Sandbox)
 	}
-	var err error
-	if connect.Clients, err = m.clients(); err != nil {
-		return nil, err
-	}
 	allow, err := safehttp.ParseAllow(m.Allow)
 	if wrong, ok := errors.AsType[*safehttp.URLError](err); ok {
 		return nil, usagef("--allow-internal: %s; %s", wrong.Problem, wrong.Hint)
+	}
+	if connect.Clients, err = m.clients(safehttp.Rules{Loopback: true, Allow: allow}); err != nil {
+		return nil, err
 	}
 	return host.Open(ctx, host.Options{Allow: allow, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
 }

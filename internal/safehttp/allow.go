@@ -2,85 +2,102 @@ package safehttp
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
+
+	"code.dny.dev/ssrf"
 )
 
-// Allow lists hosts of private networks that an operator opens. The zero value opens none.
+// Allow lists hosts of private networks that an operator opens. The zero value opens none. It is safe for concurrent use.
 type Allow struct {
 	prefixes []netip.Prefix
-	hosts    map[string]bool // host, or host:port
+	hosts    map[string]bool // name, or host:port
 	plain    map[string]bool // host:port that may be reached without TLS
 }
 
 // ParseAllow reads a list of entries: an address or a prefix of them (10.1.2.3, 10.0.0.0/8), a host (mcp.corp.example), a host with
-// its port (mcp.corp.example:8443), or an origin (http://mcp.corp.example:8080), which is what opens plain http. Whatever is
-// listed, addresses of this machine, of its links and of the clouds' metadata services stay closed. Errors are [*URLError].
+// its port (mcp.corp.example:8443), or an origin (http://mcp.corp.example:8080), which is what opens plain http. A listed host may
+// resolve to addresses of private networks (RFC 1918, RFC 4193, RFC 6598) beside public ones. Addresses of this machine and its
+// links, of the clouds' metadata services, and those that carry another address inside, stay closed whatever is listed.
+//
+// The error is a [*URLError] that tells the operator which entry is wrong.
 func ParseAllow(entries []string) (Allow, error) {
 	a := Allow{hosts: map[string]bool{}, plain: map[string]bool{}}
 	for _, e := range entries {
-		if err := a.add(strings.ToLower(strings.TrimSpace(e))); err != nil {
-			return Allow{}, err
+		if why := a.add(strings.ToLower(strings.TrimSpace(e))); why != "" {
+			if strings.Contains(e, "@") { // what stands before it may be a password
+				e = "one entry"
+			}
+			return Allow{}, &URLError{fmt.Sprintf("%.100q opens nothing: %s", e, why), "write an address, a prefix such as 10.0.0.0/8, a host, host:port, or an origin such as http://mcp.corp.example:8080"}
 		}
 	}
 	return a, nil
 }
 
-func (a *Allow) add(e string) error {
-	wrong := func(why string) error {
-		return &URLError{fmt.Sprintf("%q opens nothing: %s", e, why), "write an address, a prefix such as 10.0.0.0/8, a host, host:port, or an origin such as http://mcp.corp.example:8080"}
-	}
+// add says why it refuses an entry.
+func (a *Allow) add(e string) string {
 	if p, err := netip.ParsePrefix(e); err == nil {
-		if p.Addr().Is4In6() || p.Bits() == 0 {
-			return wrong("that is everything")
+		if p != p.Masked() {
+			return "write it as " + p.Masked().String() + ", or the one address without a length"
 		}
-		a.prefixes = append(a.prefixes, p.Masked())
-		return nil
+		return a.addPrefix(p)
 	}
-	if addr, err := netip.ParseAddr(e); err == nil && addr.Zone() == "" && !addr.Is4In6() {
-		if forever(addr) {
-			return wrong("that address is never open")
-		}
-		a.prefixes = append(a.prefixes, netip.PrefixFrom(addr, addr.BitLen()))
-		return nil
+	if addr, err := netip.ParseAddr(e); err == nil && addr.Zone() == "" {
+		return a.addPrefix(netip.PrefixFrom(addr, addr.BitLen()))
 	}
 	scheme, rest, origin := strings.Cut(e, "://")
 	if !origin {
 		scheme, rest = "https", e
 	}
 	u, err := url.Parse(scheme + "://" + rest)
-	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || scheme != "http" && scheme != "https" {
-		return wrong("it is no host")
+	if err != nil || scheme != "http" && scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || strings.ContainsAny(rest, "?#") {
+		return "it is no host"
 	}
-	if err := checkHost(hostname(u)); err != nil {
-		return wrong("it is no host")
+	host := hostname(u)
+	if err := checkHost(host); err != nil {
+		return "it is no host"
 	}
-	if isLoopbackHost(hostname(u)) {
-		return wrong("this machine is never open this way")
+	if isLoopbackHost(host) {
+		return "this machine is never open this way"
+	}
+	if addr, err := netip.ParseAddr(host); err == nil && !private(netip.PrefixFrom(addr, addr.BitLen())) {
+		return notPrivate
 	}
 	if err := checkPort(u); err != nil {
-		return wrong("that port is never open")
+		return "that port is never open"
 	}
-	switch {
-	case origin:
-		a.hosts[hostname(u)+":"+port(u)] = true
-		a.plain[hostname(u)+":"+port(u)] = scheme == "http"
-	case u.Port() != "":
-		a.hosts[hostname(u)+":"+u.Port()] = true
-	default:
-		a.hosts[hostname(u)] = true
+	if !origin && u.Port() == "" {
+		a.hosts[host] = true
+		return ""
 	}
-	return nil
+	key := net.JoinHostPort(host, port(u))
+	a.hosts[key] = true
+	if origin && scheme == "http" {
+		a.plain[key] = true
+	}
+	return ""
+}
+
+const notPrivate = "only addresses of private networks can be opened, and no metadata service"
+
+func (a *Allow) addPrefix(p netip.Prefix) string {
+	if !private(p) {
+		return notPrivate
+	}
+	a.prefixes = append(a.prefixes, p)
+	return ""
 }
 
 // http reports whether a URL may be reached without TLS.
-func (a Allow) http(u *url.URL) bool { return a.plain[hostname(u)+":"+port(u)] }
+func (a Allow) http(u *url.URL) bool { return a.plain[net.JoinHostPort(hostname(u), port(u))] }
 
-// addr reports whether an address that is not public is open, as that of a host and port.
-func (a Allow) addr(host, port string, addr netip.Addr) bool {
+// opens reports whether an address that is not public is open, as that of a host and port.
+func (a Allow) opens(host, port string, addr netip.Addr) bool {
 	addr = addr.Unmap()
-	if forever(addr) {
+	if !private(netip.PrefixFrom(addr, addr.BitLen())) {
 		return false
 	}
 	for _, p := range a.prefixes {
@@ -88,25 +105,35 @@ func (a Allow) addr(host, port string, addr netip.Addr) bool {
 			return true
 		}
 	}
-	host = strings.ToLower(host)
-	return internal(addr) && (a.hosts[host] || a.hosts[host+":"+port])
+	host = hostname(&url.URL{Host: net.JoinHostPort(host, port)})
+	return a.hosts[host] || a.hosts[net.JoinHostPort(host, port)]
 }
 
-// internal reports an address that companies give to machines of their own: RFC 1918, RFC 4193, and RFC 6598, which some use so.
-func internal(addr netip.Addr) bool {
-	return addr.IsPrivate() || netip.MustParsePrefix("100.64.0.0/10").Contains(addr)
+// dialer connects to what is public or open. Its Control judges the very address of the socket.
+func (a Allow) dialer(guard *ssrf.Guardian, host, port string) *net.Dialer {
+	return &net.Dialer{Control: func(network, address string, c syscall.RawConn) error {
+		if ap, err := netip.ParseAddrPort(address); err == nil && a.opens(host, port, ap.Addr()) {
+			return nil
+		}
+		return guard.Safe(network, address, c)
+	}}
 }
 
-// forever reports an address that nothing opens: of this machine, its links, groups, metadata services, and those that carry
-// another address inside, which would slip past every list.
-func forever(addr netip.Addr) bool {
-	addr = addr.Unmap()
-	if !addr.IsValid() || addr.IsLoopback() || addr.IsUnspecified() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsInterfaceLocalMulticast() {
-		return true
-	}
-	for _, p := range []string{"0.0.0.0/8", "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32", "255.255.255.255/32", "fd00:ec2::254/128", "fd20:ce::254/128",
-		"64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96"} {
-		if netip.MustParsePrefix(p).Contains(addr) {
+// private reports addresses that companies give to machines of their own, without those where clouds keep credentials.
+func private(p netip.Prefix) bool {
+	return within(p, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7") &&
+		!within(p,
+			"100.100.100.200/32",     // Alibaba Cloud
+			"fd00:ec2::/32",          // AWS: metadata, and identities of pods
+			"fd20:ce::254/128",       // Google Cloud
+			"fd00:c1::a9fe:a9fe/128", // Oracle Cloud
+			"fd00:42::42/128",        // Scaleway
+		)
+}
+
+func within(p netip.Prefix, of ...string) bool {
+	for _, s := range of {
+		if q := netip.MustParsePrefix(s); q.Bits() <= p.Bits() && q.Contains(p.Addr()) {
 			return true
 		}
 	}
@@ -115,7 +142,7 @@ func forever(addr netip.Addr) bool {
 
 // Rules judge URLs as the client of [New] with the same Loopback and Allow would, before anything is looked up.
 type Rules struct {
-	Loopback bool
+	Loopback bool // as [Options.AllowLoopback]
 	Allow    Allow
 }
 

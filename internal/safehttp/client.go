@@ -19,7 +19,7 @@ type Options struct {
 	// host is a loopback address or the word localhost, at any port. A public
 	// name that resolves to loopback stays closed.
 	AllowLoopback bool
-	// Allow opens hosts of private networks.
+	// Allow opens hosts of private networks, with and without AllowLoopback.
 	Allow Allow
 
 	DialTimeout   time.Duration // name lookup and connection; 0 = 5 s

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -26,7 +25,6 @@ type dialer struct {
 	guard         *ssrf.Guardian
 	public        net.Dialer // its Control is the guard
 	loopback      net.Dialer // its Control lets only loopback pass
-	opened        net.Dialer // for addresses that allow opens; its Control lets only such pass
 }
 
 func newDialer(o Options) *dialer {
@@ -44,12 +42,6 @@ func newDialer(o Options) *dialer {
 		guard:         guard,
 		public:        net.Dialer{Control: guard.Safe},
 		loopback:      net.Dialer{Control: onlyLoopback.Safe},
-		opened: net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
-			if ap, err := netip.ParseAddrPort(address); err != nil || forever(ap.Addr()) {
-				return &BlockedError{}
-			}
-			return nil
-		}},
 	}
 	if d.resolver == nil {
 		d.resolver = net.DefaultResolver
@@ -84,10 +76,10 @@ func (d *dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	dialer := &d.public
 	for _, addr := range addrs {
 		if err := d.guard.SafeAddr(addr); err != nil {
-			if !d.allow.addr(host, port, addr) {
+			if !d.allow.opens(host, port, addr) {
 				return nil, &BlockedError{cause: err}
 			}
-			dialer = &d.opened
+			dialer = d.allow.dialer(d.guard, host, port)
 		}
 	}
 	return dialEach(ctx, dialer, addrs, port)
@@ -119,9 +111,6 @@ func dialEach(ctx context.Context, dialer *net.Dialer, addrs []netip.Addr, port 
 		conn, err := dialOne(ctx, dialer, net.JoinHostPort(addr.String(), port), len(addrs)-i)
 		if err == nil {
 			return conn, nil
-		}
-		if blocked, ok := errors.AsType[*BlockedError](err); ok {
-			return nil, blocked
 		}
 		if errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedNetwork) {
 			return nil, &BlockedError{cause: err}

@@ -2,7 +2,8 @@ package safehttp
 
 import "fmt"
 
-// URLError says what is wrong with a URL, for a person. It repeats no part of it.
+// URLError says what is wrong with a URL, for a person, and repeats no part of
+// it, or with an entry of [ParseAllow], for the operator who wrote it.
 type URLError struct {
 	Problem string
 	Hint    string // what to do

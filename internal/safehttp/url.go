@@ -91,7 +91,7 @@ func checkTarget(u *url.URL, rules Rules) error {
 		return nil
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if err := publicGuard().SafeAddr(addr); err != nil && !rules.Allow.addr(hostname(u), port(u), addr) {
+		if err := publicGuard().SafeAddr(addr); err != nil && !rules.Allow.opens(host, port(u), addr) {
 			return &BlockedError{cause: err}
 		}
 	}
