@@ -264,18 +264,10 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 		return schemas.Result{}, c.refused(ctx, err)
 	}
 	defer func() { <-meter }()
-	if err := c.reach(ctx); err != nil {
-		return schemas.Result{}, c.refused(ctx, err)
-	}
-	if err := c.queue(ctx, mine); err != nil {
-		c.inst.release(time.Time{})
+	if err := c.seated(ctx, mine); err != nil {
 		return schemas.Result{}, c.refused(ctx, err)
 	}
 	defer func() { <-mine }()
-	if err := c.recheck(ctx); err != nil {
-		c.inst.release(time.Time{})
-		return schemas.Result{}, c.refused(ctx, err)
-	}
 	if err := c.begin(ctx); err != nil {
 		c.inst.release(time.Time{})
 		return schemas.Result{}, err
@@ -322,10 +314,50 @@ func (t *thread) member(m schemas.MemberID) chan struct{} {
 	return slots.(chan struct{})
 }
 
+// seated takes a session for this call and a slot among the calls of its member. Whose sign-in it uses may change while it waits
+// for the slot: a loan ends, a member signs in. Then that session is given back for the right one.
+func (c *call) seated(ctx context.Context, mine chan struct{}) (err error) {
+	queued := false
+	defer func() {
+		if err != nil && queued {
+			<-mine
+		}
+	}()
+	for range 5 {
+		if err := c.reach(ctx); err != nil {
+			return err
+		}
+		as := c.as
+		if !queued {
+			if err := c.queue(ctx, mine); err != nil {
+				c.inst.release(time.Time{})
+				return err
+			}
+			queued = true
+		}
+		err := c.recheck(ctx)
+		if err == nil && c.as == as {
+			return nil
+		}
+		c.inst.release(time.Time{})
+		if err != nil {
+			return err
+		}
+	}
+	return c.unsteady()
+}
+
+func (c *call) unsteady() *schemas.Error {
+	return &schemas.Error{Code: schemas.CodeNotReady, Text: c.tool.Server + " keeps stopping; the call did not run", Hint: "`/mcp doctor " + c.tool.Server + "`"}
+}
+
 // reach makes sure that the server runs and stays up for this call. Starting it is bounded by the connect time-out and
 // is not call time.
 func (c *call) reach(ctx context.Context) error {
 	for range 5 {
+		if err := c.recheck(ctx); err != nil {
+			return err
+		}
 		if i := c.tool.server.seat(c.as).inst; i != nil && i.acquire() {
 			c.inst = i
 			return nil
@@ -333,17 +365,15 @@ func (c *call) reach(ctx context.Context) error {
 		if err := c.t.awaken(ctx, c.tool.Server, c.as); err != nil {
 			return err
 		}
-		if err := c.recheck(ctx); err != nil {
-			return err
-		}
 	}
-	return &schemas.Error{Code: schemas.CodeNotReady, Text: c.tool.Server + " keeps stopping; the call did not run", Hint: "`/mcp doctor " + c.tool.Server + "`"}
+	return c.unsteady()
 }
 
-// recheck looks everything up again if something changed while the call waited.
+// recheck looks everything up again if something changed while the call waited. Whose sign-in it uses can change with time alone.
 func (c *call) recheck(ctx context.Context) error {
 	s := c.t.snap.Load()
 	if s == c.snap {
+		c.as = c.r.actsAs(ctx, c.tool.server.entry, c.Caller)
 		return nil
 	}
 	c.snap = s
@@ -402,7 +432,7 @@ func (t *thread) awaken(ctx context.Context, name string, m schemas.MemberID) er
 		mine := m != v.entry.Owner && !v.parked // a member's own session is tried again with each call
 		down := seat.inst == nil && seat.starting == nil
 		switch {
-		case seat.inst != nil && !seat.inst.closing.Load():
+		case seat.inst != nil && !seat.inst.ending():
 			return nil
 		case down && seat.state != schemas.Idle && (!mine || seat.tries > tries):
 			return refusedState(name, seat.state, seat.why, v.status.Needs)

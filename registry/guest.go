@@ -6,8 +6,8 @@ import (
 	"bobbin/schemas"
 )
 
-// guest is a member's own session with a connector that runs as the one who asks. The owner's session gives the tools;
-// the others start when their member calls, and each ends by itself when it is not used.
+// guest is a member's own session with a connector that runs as the one who asks. The owner's session gives the tools, or another's
+// while the owner has none; the others start when their member calls, and each ends by itself when it is not used.
 type guest struct {
 	inst  *instance
 	next  *instance
@@ -62,6 +62,11 @@ func (t *thread) guestReady(s *slot, e readyEvent) bool {
 	return true
 }
 
+// gives reports whether the tools follow a guest's list: there is no owner's, and it is of the definition that they are known for.
+func (s *slot) gives(i *instance) bool {
+	return s.inst == nil && s.next == nil && s.guests[i.member].inst == i && s.toolsFor == i.id.fingerprint
+}
+
 func (t *thread) guestEnded(s *slot, e endEvent) {
 	g, ok := s.guests[e.inst.member]
 	if !ok || g.inst != e.inst && g.next != e.inst {
@@ -91,11 +96,12 @@ func (s *slot) dismiss(atOnce bool) {
 type signedOut struct {
 	server string
 	member schemas.MemberID
+	reply  chan<- struct{}
 }
 
 func (e signedOut) handle(t *thread) {
 	for name, s := range t.slots {
-		if e.server != "" && e.server != name || !ownSignIn(s.entry) {
+		if e.server != "" && e.server != name || !signsIn(s) {
 			continue
 		}
 		var used []*instance
@@ -109,16 +115,33 @@ func (e signedOut) handle(t *thread) {
 			}
 		}
 	}
+	e.reply <- struct{}{}
 }
 
-// SignedOut ends the sessions that use a member's sign-in to a server, or to all of the thread's with an empty one, at once. It
-// is called after the sign-in itself was ended, and never blocks on the servers.
+// signsIn reports whether sessions of the slot use somebody's sign-in.
+func signsIn(s *slot) bool {
+	return ownSignIn(s.entry) || s.def.Auth != nil && s.def.Auth.Type == "oauth"
+}
+
+// SignedOut ends the sessions that use a member's sign-in to a server, or to all of the thread's with an empty one, at once: calls
+// in flight lose their answer, and when it returns no call can take such a session any more. It is called after the sign-in itself
+// was ended, and never waits for the servers.
 func (r *Registry) SignedOut(ctx context.Context, id schemas.ThreadID, member schemas.MemberID, server string) error {
 	if _, live := r.threads.Load(id); !live {
 		return nil
 	}
-	_, err := r.post(ctx, id, signedOut{server, member})
-	return err
+	reply := make(chan struct{}, 1)
+	t, err := r.post(ctx, id, signedOut{server, member, reply})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-reply:
+	case <-t.done: // everything of the thread has ended
+	case <-ctx.Done():
+		return gaveUp(ctx.Err())
+	}
+	return nil
 }
 
 func (s *slot) hasGuests() bool {

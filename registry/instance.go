@@ -102,12 +102,15 @@ func (i *instance) drain() {
 // acquire keeps the session alive for one call; false: it is ending, look at the snapshot again.
 func (i *instance) acquire() bool {
 	i.inflight.Add(1)
-	if i.closing.Load() {
+	if i.ending() {
 		i.release(time.Time{})
 		return false
 	}
 	return true
 }
+
+// ending reports whether no call may take the instance any more.
+func (i *instance) ending() bool { return i.closing.Load() || i.life.Err() != nil }
 
 func (i *instance) release(now time.Time) {
 	if !now.IsZero() {

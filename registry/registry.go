@@ -64,7 +64,7 @@ type Options struct {
 	Cache    *durable.Dir // data/cache
 	// HTTP gives the guarded client for a connector; nil: this build has no connectors.
 	HTTP func(schemas.ThreadID, schemas.Server) *http.Client
-	// Credentials, if set, is used in place of HTTP and gives a client that signs in as member; a sign-in that is missing
+	// Credentials, if set, is used in place of HTTP, also for connectors without a sign-in, and gives a client that signs in as member; a sign-in that is missing
 	// comes back from its transport as *schemas.Error with CodeNeeds and never waits for a person.
 	Credentials func(thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) *http.Client
 	// Signed says whether a member has a sign-in of their own for exactly this definition; it is asked for each call while a
@@ -253,9 +253,9 @@ func (r *Registry) Status(ctx context.Context, id schemas.ThreadID) ([]schemas.S
 	if err != nil {
 		return nil, err
 	}
-	list := make([]schemas.Status, len(s.servers))
+	list, now := make([]schemas.Status, len(s.servers)), r.opt.Now()
 	for i, v := range s.servers {
-		list[i] = v.present()
+		list[i] = v.present(now)
 	}
 	return list, nil
 }

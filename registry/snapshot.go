@@ -101,7 +101,7 @@ func (t *thread) publish() {
 func (t *thread) look(e schemas.Entry) *view {
 	v := &view{entry: e, status: schemas.Status{
 		Name: e.Name, Title: e.Title, Kind: e.Kind, Transport: cmp.Or(e.Type, schemas.Stdio), Owner: e.Owner, OwnerName: e.OwnerName,
-		Pending: e.Approval != nil && e.Pending(), RunsAs: t.r.shownAs(e),
+		Pending: e.Approval != nil && e.Pending(),
 	}}
 	s := t.slots[e.Name]
 	if e.Shadowed || s == nil {
@@ -209,9 +209,10 @@ func (v *view) count(p schemas.Policy) {
 	st.Why = short(st.Why, 2*whyLimit)
 }
 
-// present gives the status with the numbers of this moment.
-func (v *view) present() schemas.Status {
+// present gives the status with what holds at this moment.
+func (v *view) present(now time.Time) schemas.Status {
 	st := v.status
+	st.RunsAs = shownAs(v.entry, now)
 	if v.meter != nil {
 		st.Calls = int(v.meter.calls.Load())
 	}
@@ -230,16 +231,27 @@ func (v *view) present() schemas.Status {
 }
 
 // shownAs says whose credentials a server uses.
-func (r *Registry) shownAs(e schemas.Entry) string {
+func shownAs(e schemas.Entry, now time.Time) string {
 	switch {
 	case e.Kind == schemas.Admin:
 		return "the operator"
-	case ownSignIn(e) && e.Loan.Holds(r.opt.Now()):
-		return "@" + cmp.Or(e.Loan.Name, string(e.Loan.Member)) + " for all"
+	case ownSignIn(e) && e.Loan.Holds(now):
+		return "@" + cmp.Or(e.Loan.Name, string(e.Loan.Member)) + until(e.Loan.Until, now)
 	case ownSignIn(e):
 		return "the one who asks"
 	}
 	return "@" + cmp.Or(e.OwnerName, string(e.Owner))
+}
+
+// until words the end of a loan, "" for one without.
+func until(end, now time.Time) string {
+	switch end, now = end.UTC(), now.UTC(); {
+	case end.IsZero():
+		return ""
+	case end.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return end.Format(" until 15:04 UTC")
+	}
+	return end.Format(" until 2006-01-02 15:04 UTC")
 }
 
 // held says why a tool waits for approval, "" if it does not.

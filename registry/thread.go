@@ -396,10 +396,12 @@ func (t *thread) adopt(s *slot, e readyEvent) {
 }
 
 func (e listEvent) handle(t *thread) {
-	if s := t.slots[e.inst.name]; s != nil && s.inst == e.inst {
-		s.tools = e.tools
-		t.learn(s)
+	s := t.slots[e.inst.name]
+	if s == nil || s.inst != e.inst && !s.gives(e.inst) {
+		return
 	}
+	s.tools = e.tools
+	t.learn(s)
 }
 
 // learn pins what may be pinned without asking and notes the rest for the snapshot.
