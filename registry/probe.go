@@ -14,8 +14,11 @@ import (
 	"bobbin/schemas"
 )
 
-// probeTime bounds a whole probe.
-const probeTime = 25 * time.Second
+// A probe takes 20 s at most.
+const (
+	probeTime = 18 * time.Second // for the questions
+	probeEnd  = 2 * time.Second  // to end the session
+)
 
 // Probe contacts a server that is not configured yet, as the caller, and reads what it says about itself and its tools. It keeps
 // no session and writes nothing but the audit record without which it contacts nobody. values are of the definition's inputs.
@@ -42,7 +45,7 @@ func (r *Registry) Probe(ctx context.Context, by schemas.Caller, s schemas.Serve
 		return schemas.Probe{}, probeError(s, silence(ctx, err))
 	}
 	defer func() {
-		rest, end := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		rest, end := context.WithTimeout(context.WithoutCancel(ctx), probeEnd)
 		defer end()
 		_ = sess.Close(rest)
 	}()
@@ -130,6 +133,8 @@ func remoteWhy(err error) string {
 		return "has no valid certificate for its name"
 	case errors.As(err, &unreachable):
 		return "cannot be reached"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "did not answer in time"
 	case errors.As(err, &large), errors.Is(err, session.ErrTooLarge):
 		return "sent more than I read"
 	case errors.As(err, &rpc):
