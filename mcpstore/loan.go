@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"bobbin/internal/durable"
 	"bobbin/schemas"
@@ -22,6 +23,43 @@ func (r record) lent(srv schemas.Server) *schemas.Loan {
 	}
 	l := r.Loan.Loan
 	return &l
+}
+
+// endLoans drops the loans for definitions that the files no longer have, and reports whether there were any: what comes back later
+// has to be lent anew. What a file says that cannot be read is not known, and nothing of it is dropped.
+func endLoans(snap *snapshot, records map[string]record) (some bool) {
+	if snap.broken[fileRemote] {
+		return false
+	}
+	for name, rec := range records {
+		holds := func(srv schemas.Server) bool { return srv.Name == name && rec.lent(srv) != nil }
+		if rec.Loan != nil && !slices.ContainsFunc(snap.docs[fileRemote].Servers, holds) {
+			rec.Loan, some = nil, true
+			records[name] = rec
+		}
+	}
+	return some
+}
+
+// endLoansOf writes down which loans a change by hand has ended, before a hand can take it back.
+func (s *Store) endLoansOf(ctx context.Context, t *thread) {
+	t.mu.Lock()
+	ended := t.snap != nil && endLoans(t.snap, maps.Clone(t.snap.state))
+	t.mu.Unlock()
+	if !ended {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // others wait for the watcher
+	defer cancel()
+	err := s.locked(ctx, t.id, func(dir *durable.Dir, snap *snapshot) error {
+		if records := maps.Clone(snap.state); endLoans(snap, records) {
+			return s.writeState(dir, snap, records)
+		}
+		return nil
+	})
+	if err != nil {
+		s.opt.Log.Warn("an ended loan is not written down; it does not hold while its connector is another one", "thread", t.id, "err", err)
+	}
 }
 
 // Lend lets the thread use a connector with the caller's own sign-in; with a nil loan it ends the one there is. Nothing but a

@@ -1,6 +1,7 @@
 package mcpstore_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -65,6 +66,31 @@ func TestLend_EndsWithTheDefinition(t *testing.T) {
 		"edited by hand": func(r *room) {
 			r.hand("mcp_remote.json", `{"mcpServers":{"notes":{"type":"http","url":"https://other.example/mcp","auth":{"type":"oauth"}}}}`)
 		},
+		"edited by hand and undone": func(r *room) {
+			notes := r.text("mcp_remote.json")
+			r.hand("mcp_remote.json", strings.Replace(notes, "notes.example", "other.example", 1))
+			r.commit(alice, put(draft("else", "echo"))) // any commit
+			r.hand("mcp_remote.json", notes)
+		},
+		"approved by hand and undone": func(r *room) {
+			r.hand("mcp_remote.json", strings.Replace(r.text("mcp_remote.json"), "notes.example", "other.example", 1))
+			r.commit(alice, schemas.Edit{Approve: []string{"notes"}})
+			r.commit(alice, signed("https://notes.example/mcp"))
+		},
+		"edited by hand, then back after a pin": func(r *room) {
+			notes := r.text("mcp_remote.json")
+			r.hand("mcp_remote.json", strings.Replace(notes, "notes.example", "other.example", 1))
+			if err := r.Pin(r.t.Context(), tid, "open", map[string]string{"x": "1"}); err != nil {
+				r.t.Fatal(err)
+			}
+			r.hand("mcp_remote.json", notes)
+		},
+		"removed by hand and added": func(r *room) {
+			notes := r.text("mcp_remote.json")
+			r.hand("mcp_remote.json", `{"mcpServers":{}}`)
+			r.commit(alice, put(draft("else", "echo")))
+			r.hand("mcp_remote.json", notes)
+		},
 		"removed":         func(r *room) { r.commit(alice, schemas.Edit{Remove: []string{"notes"}}) },
 		"its member left": func(r *room) { _, _ = r.Detach(r.t.Context(), tid, alice.Member) },
 		"edited and undone": func(r *room) {
@@ -101,5 +127,60 @@ func TestDetach_OnlyThatMember(t *testing.T) {
 	}
 	if names, err := r.Detach(t.Context(), tid, alice.Member); err != nil || len(names) != 1 || names[0] != "notes" {
 		t.Errorf("%v %v", names, err)
+	}
+}
+
+// A commit that dies behind the rename of the file, or ahead of it, lends nothing that was not lent.
+func TestLend_CrashBetweenWrites(t *testing.T) {
+	r := open(t, mcpstore.Options{})
+	r.commit(alice, signed("https://notes.example/mcp"))
+	if err := r.Lend(t.Context(), alice, "notes", &schemas.Loan{Member: alice.Member}); err != nil {
+		t.Fatal(err)
+	}
+	old := r.text("mcp_remote.json")
+	if err := errors.Join(os.RemoveAll(r.file("history")), os.WriteFile(r.file("history"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Commit(t.Context(), alice, r.propose(alice, signed("https://other.example/mcp"))); err == nil {
+		t.Fatal("no error")
+	}
+	behind, during := r.text("mcp_remote.json"), r.text("state.json")
+	if behind == old {
+		t.Fatal("the file was not written")
+	}
+	crashed := func(text string) *room {
+		c := open(t, mcpstore.Options{})
+		c.hand("mcp_remote.json", text)
+		c.hand("state.json", during)
+		return c
+	}
+	if e := crashed(old).entry("notes"); e.Loan == nil || e.Pending() {
+		t.Errorf("ahead of the rename nothing has changed: %+v", e)
+	}
+	c := crashed(behind)
+	if e := c.entry("notes"); e.Loan != nil || e.Pending() {
+		t.Errorf("behind it: %+v", e)
+	}
+	c.commit(alice, signed("https://notes.example/mcp"))
+	if e := c.entry("notes"); e.Loan != nil || e.Pending() {
+		t.Errorf("the old definition again: %+v", e)
+	}
+}
+
+// A file that cannot be read ends no loan; it only lends nothing that is not there.
+func TestLend_BrokenFile(t *testing.T) {
+	r := open(t, mcpstore.Options{})
+	r.commit(alice, signed("https://notes.example/mcp"))
+	if err := r.Lend(t.Context(), alice, "notes", &schemas.Loan{Member: alice.Member}); err != nil {
+		t.Fatal(err)
+	}
+	notes := r.text("mcp_remote.json")
+	r.hand("mcp_remote.json", notes[:len(notes)/2])
+	if err := r.Rule(t.Context(), tid, func(p *schemas.Policy) error { p.Thread.Deny = []string{"x"}; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	r.hand("mcp_remote.json", notes)
+	if r.entry("notes").Loan == nil {
+		t.Error("the loan ended with a slip of a hand")
 	}
 }

@@ -185,8 +185,10 @@ func (s *Store) Pin(ctx context.Context, id schemas.ThreadID, server string, pin
 	})
 }
 
-// writeState replaces state.json. What could not be understood of the old one is kept beside it.
+// writeState replaces state.json. What could not be understood of the old one is kept beside it. It takes out of records what snap
+// says has ended.
 func (s *Store) writeState(dir *durable.Dir, snap *snapshot, records map[string]record) error {
+	endLoans(snap, records)
 	data, err := encodeState(records)
 	if err != nil {
 		return fmt.Errorf("mcpstore: state: %w", err)

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		fmt.Println(fill(path))
 		os.Exit(0)
 	}
+	if path := os.Getenv("MCPSTORE_LEND"); path != "" {
+		fmt.Fprintln(os.Stderr, lend(path))
+		os.Exit(1)
+	}
 	if path := os.Getenv("MCPSTORE_WRITE"); path != "" {
 		if err := count(path, os.Getenv("MCPSTORE_SERVER")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -148,10 +152,75 @@ func TestCommit_Kill9(t *testing.T) {
 	}
 }
 
+// lend renews and withdraws alice's loan for ever, each with a number, and prints each number that was written: odd ones lend.
+func lend(path string) error {
+	users, err := durable.Open(path)
+	if err != nil {
+		return err
+	}
+	s, err := mcpstore.Open(users, mcpstore.Options{})
+	if err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		loan := &schemas.Loan{Member: alice.Member, Name: strconv.Itoa(n)}
+		if n%2 == 0 {
+			loan = nil
+		}
+		if err := s.Lend(context.Background(), alice, "notes", loan); err != nil {
+			return err
+		}
+		fmt.Println(n)
+	}
+}
+
+// A lender is killed at random. What it acknowledged holds, a withdrawal above all; at most the next one has come about as well.
+func TestLend_Kill9(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for seconds")
+	}
+	r := open(t, mcpstore.Options{})
+	r.commit(alice, signed("https://notes.example/mcp"))
+	kills, acked := 0, 0
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); kills++ {
+		if err := r.Lend(t.Context(), alice, "notes", nil); err != nil {
+			t.Fatal(err)
+		}
+		last, _ := process(t, time.Duration(20+rand.IntN(150))*time.Millisecond, "MCPSTORE_LEND="+r.path)
+		acked += last
+		cfg := openAt(t, r.path, mcpstore.Options{}).load()
+		e, ok := cfg.Find("notes")
+		if !ok || e.Pending() || len(cfg.Problems) > 0 || !json.Valid([]byte(r.text("state.json"))) {
+			t.Fatalf("%+v %v", e, cfg.Problems)
+		}
+		name := func(n int) string {
+			if n%2 == 0 {
+				return "none"
+			}
+			return strconv.Itoa(n)
+		}
+		got := "none"
+		if e.Loan != nil {
+			got = e.Loan.Name
+		}
+		if got != name(last) && got != name(last+1) {
+			t.Fatalf("lent by number %s, %d was acknowledged", got, last)
+		}
+	}
+	t.Logf("%d kills, %d loans and withdrawals", kills, acked)
+	if acked == 0 {
+		t.Error("nothing was ever lent")
+	}
+}
+
 // writer runs one process until it is killed and gives the last number that it acknowledged.
 func writer(t *testing.T, path, server string, life time.Duration) (last, n int) {
+	return process(t, life, "MCPSTORE_WRITE="+path, "MCPSTORE_SERVER="+server)
+}
+
+func process(t *testing.T, life time.Duration, env ...string) (last, n int) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "MCPSTORE_WRITE="+path, "MCPSTORE_SERVER="+server)
+	cmd.Env = append(os.Environ(), env...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
@@ -176,7 +245,7 @@ func writer(t *testing.T, path, server string, life time.Duration) (last, n int)
 	}
 	_ = cmd.Wait()
 	if errs.Len() > 0 {
-		t.Errorf("%s: %s", server, errs.String())
+		t.Errorf("%v: %s", env, errs.String())
 	}
 	return last, n
 }

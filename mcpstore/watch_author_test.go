@@ -2,6 +2,7 @@ package mcpstore_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,53 @@ func TestRun_WaitsForTheWriter(t *testing.T) {
 	l.silent(quiet)
 	free()
 	if e := l.next(); len(e.Removed) != 1 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A loan of another bobbin is there at once, its end as well, and nobody is told of anything but that something changed.
+func TestRun_LoanOfAnotherBobbin(t *testing.T) {
+	r := open(t, mcpstore.Options{})
+	r.commit(alice, signed("https://notes.example/mcp"))
+	l := watch(t, r)
+	two := openAt(t, r.path, mcpstore.Options{})
+	for _, loan := range []*schemas.Loan{{Member: alice.Member}, nil} {
+		if err := two.Lend(t.Context(), alice, "notes", loan); err != nil {
+			t.Fatal(err)
+		}
+		e := l.next()
+		if e.Policy || len(e.Removed)+len(e.Waiting)+len(e.Problems) > 0 || (r.entry("notes").Loan == nil) != (loan == nil) {
+			t.Errorf("%+v, %+v", e, r.entry("notes").Loan)
+		}
+		l.silent(quiet)
+		if err := r.Lend(t.Context(), alice, "notes", loan); err != nil { // its own is no news
+			t.Fatal(err)
+		}
+		l.silent(quiet)
+	}
+}
+
+// A loan ends with its definition, also when a hand puts the definition back and nothing else happened.
+func TestRun_LoanEndsByHand(t *testing.T) {
+	r := open(t, mcpstore.Options{})
+	r.commit(alice, signed("https://notes.example/mcp"))
+	if err := r.Lend(t.Context(), alice, "notes", &schemas.Loan{Member: alice.Member}); err != nil {
+		t.Fatal(err)
+	}
+	l := watch(t, r)
+	notes := r.text("mcp_remote.json")
+	r.replace("mcp_remote.json", strings.Replace(notes, "notes.example", "other.example", 1))
+	if e := l.next(); len(e.Waiting) != 1 {
+		t.Errorf("%+v", e)
+	}
+	for end := time.Now().Add(5 * time.Second); strings.Contains(r.text("state.json"), `"loan"`); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the loan stays on disk")
+		}
+	}
+	r.replace("mcp_remote.json", notes)
+	l.next()
+	if e := r.entry("notes"); e.Loan != nil || e.Pending() {
 		t.Errorf("%+v", e)
 	}
 }

@@ -292,6 +292,7 @@ func (w *watch) act(ctx context.Context, now time.Time) {
 			w.due[id] = later
 		} else {
 			delete(w.due, id)
+			w.store.endLoansOf(ctx, w.store.thread(id))
 		}
 	}
 }
