@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -47,6 +48,56 @@ func TestLoan_EndsWhileACallWaits(t *testing.T) {
 			h.stop()
 		})
 	}
+}
+
+// TestLoan_EndsForEverything counts on the lender's side: a tool, a list and a resource.
+func TestLoan_EndsForEverything(t *testing.T) {
+	for name, end := range map[string]func(*accounts, *house){
+		"withdrawn": func(a *accounts, h *house) { h.set(one, a.entry(nil)); h.apply(one) },
+		"in time":   func(a *accounts, _ *house) { a.mu.Lock(); defer a.mu.Unlock(); a.now = a.now.Add(time.Hour) },
+		"left":      func(a *accounts, _ *house) { a.mu.Lock(); defer a.mu.Unlock(); a.left = "carl" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, h := newAccounts(t, "carl")
+			h.set(one, a.entry(&schemas.Loan{Member: "carl", Until: a.now.Add(time.Hour)}))
+			h.apply(one)
+			bob := as("bob").Caller
+			use := func() (errs []error, found int) {
+				_, err := h.call(as("bob"))
+				list, listErr := h.Resources(t.Context(), bob)
+				_, readErr := h.ReadResource(t.Context(), bob, "web", "file:///a")
+				return []error{err, listErr, readErr}, len(list)
+			}
+			if errs, n := use(); errors.Join(errs...) != nil || n == 0 || a.count("carl") == 0 {
+				t.Fatalf("lent: %v, %d resources", errs, n)
+			}
+			before := a.count("carl")
+			end(a, h)
+			errs, n := use()
+			wantCode(t, errs[0], schemas.CodeNeeds, "/mcp connect web")
+			wantCode(t, errs[2], schemas.CodeNeeds, "/mcp connect web")
+			if n != 0 || a.count("carl") != before || a.count("bob") != 0 || a.count("ann") != 0 {
+				t.Errorf("%d resources, %d requests of carl's more: %v", n, a.count("carl")-before, a.calls)
+			}
+			h.stop()
+		})
+	}
+}
+
+// TestPoke_StartsWhatWaitedForASignIn and nothing tries again before that.
+func TestPoke_StartsWhatWaitedForASignIn(t *testing.T) {
+	a, h := newAccounts(t)
+	h.set(one, a.entry(nil))
+	h.apply(one)
+	before := a.tries.Load()
+	time.Sleep(1500 * time.Millisecond) // a failed server is tried again after a second
+	if st := h.status(one, "web"); st.State != schemas.NeedsConnect || a.tries.Load() != before {
+		t.Errorf("%+v, %d requests that nobody asked for", st, a.tries.Load()-before)
+	}
+	a.sign("ann", true)
+	h.Poke(one)
+	eventually(t, "it runs", func() bool { return h.status(one, "web").State == schemas.Ready })
+	h.stop()
 }
 
 // TestLoan_OwnSignInWhileACallWaits goes out with what the member has by then.

@@ -20,10 +20,11 @@ import (
 type accounts struct {
 	mu     sync.Mutex
 	signed map[schemas.MemberID]bool
-	calls  map[string]int // tools/call by whose credentials
+	calls  map[string]int // tools/call and requests for resources by whose credentials
 	begun  map[string]int // the same of initialize
 	tries  atomic.Int64   // requests, also those that its sign-in refuses
 	now    time.Time
+	left   schemas.MemberID // who is not in the thread any more
 	srv    *httptest.Server
 }
 
@@ -32,12 +33,12 @@ func newAccounts(t *testing.T, signed ...schemas.MemberID) (*accounts, *house) {
 	for _, m := range signed {
 		a.signed[m] = true
 	}
-	mcp := webServer(script{Tools: tools(echoTool())})
+	mcp := webServer(script{Tools: tools(echoTool()), Abilities: `,"resources":{},"prompts":{}`})
 	a.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		a.mu.Lock()
-		if strings.Contains(string(body), `"tools/call"`) {
+		if strings.Contains(string(body), `"tools/call"`) || strings.Contains(string(body), `"resources/`) {
 			a.calls[r.Header.Get("Authorization")]++
 		}
 		if strings.Contains(string(body), `"initialize"`) {
@@ -51,6 +52,11 @@ func newAccounts(t *testing.T, signed ...schemas.MemberID) (*accounts, *house) {
 		o.PerMember = 1
 		o.Now = func() time.Time { a.mu.Lock(); defer a.mu.Unlock(); return a.now }
 		o.Signed = func(_ context.Context, _ schemas.ThreadID, m schemas.MemberID, _ schemas.Server) bool { return a.is(m) }
+		o.Here = func(_ context.Context, _ schemas.ThreadID, m schemas.MemberID) bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return m != a.left
+		}
 		o.Credentials = func(_ schemas.ThreadID, m schemas.MemberID, _ schemas.Server) *http.Client {
 			return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				a.tries.Add(1)
