@@ -110,6 +110,9 @@ type Options struct {
 	Revoke   revoker
 	Loans    loans
 
+	// Sandboxes are the members' own containers; nil: there are none here.
+	Sandboxes sandboxes
+
 	// Allow opens hosts of private networks.
 	Allow safehttp.Allow
 

@@ -123,14 +123,23 @@ func ruleVerbs() []verb {
 		{Verb{"secrets set", "secrets set <NAME> [server]", "Give or replace a value, where nobody else sees it", "", m, value}, false, true, (*Bot).secretSet},
 		{Verb{"secrets delete", "secrets delete <NAME> [server]", "Delete a value from the vault", "", m, value}, false, true, (*Bot).secretDelete},
 	}
+	who := Arg{Name: "member", Hint: "a mention or an id; left out: you"}
+	all = append(all,
+		verb{Verb{"sandbox status", "sandbox status", "Show your sandbox, and every lock that holds it", "", m, nil}, true, false, (*Bot).sandboxStatus},
+		verb{Verb{"sandbox exec", "sandbox exec <command>", "Run a command in your sandbox, where a manager opened that to you", "It runs in /workspace, in a shell, for five minutes at most.", m,
+			[]Arg{{Name: "command", Hint: "ls -la", Required: true, Rest: true}}}, false, false, (*Bot).sandboxExec},
+		verb{Verb{"sandbox stop", "sandbox stop", "Stop your sandbox; /workspace is kept", "", m, nil}, false, true, (*Bot).sandboxStop},
+		verb{Verb{"sandbox grant", "sandbox grant [member] [time]", "Let a member run commands in their own sandbox for a time", "For one hour, unless a time such as 30m or 24h is given; 30 days at most.", m,
+			[]Arg{who, {Name: "time", Hint: "30m, 1h, 24h"}}}, false, true, (*Bot).sandboxGrant},
+		verb{Verb{"sandbox revoke", "sandbox revoke [member]", "Close that again", "", m, []Arg{who}}, false, true, (*Bot).sandboxRevoke},
+	)
 	rest := []Arg{{Name: "rest", Hint: "", Rest: true}}
 	for _, l := range []struct{ name, usage, summary, words string }{
 		{"install", "install [package]", "Install a package and add it (not in this build)", "installing packages is not part of this build yet · `/mcp add` with npx or uvx runs a package as it is fetched"},
-		{"sandbox", "sandbox [status|exec|stop|grant|revoke]", "Work in your sandbox (not in this build)", ""},
 		{"admin", "admin [attach|detach] [server]", "Attach the operator's servers (not in this build)", "the operator's servers are not part of this build yet · add one of your own with `/mcp add` or `/mcp connect`"},
 		{"gateway", "gateway [token|revoke|show]", "Lend tools to other MCP clients (not in this build)", "the gateway is not part of this build yet · `/mcp download` gives a config that other clients read"},
 	} {
-		all = append(all, verb{Verb{l.name, l.usage, l.summary, "", m, rest}, false, false, absent(l.name, l.words)})
+		all = append(all, verb{Verb{l.name, l.usage, l.summary, "", m, rest}, false, false, absent(l.words)})
 	}
 	return append(all, verb{Verb{"help", "help [topic]", "Say what can be done, or more about one topic", "", g, []Arg{{Name: "topic", Rest: true}}}, false, false, (*Bot).help})
 }
@@ -138,17 +147,6 @@ func ruleVerbs() []verb {
 func formats() []string { return []string{"claude", "vscode", "cursor", "remote", "client"} }
 
 // absent answers for what this build lacks.
-func absent(name, words string) func(*Bot, context.Context, turn) (Reply, error) {
-	return func(b *Bot, _ context.Context, t turn) (Reply, error) {
-		if name == "sandbox" {
-			p := b.opt.Place(t.caller.Thread)
-			words = "containers are not part of this build yet"
-			if p.Available {
-				words += " · programs run here: " + clean(p.Where)
-			} else {
-				words += " · " + clean(joinHint(p.Why, p.Hint))
-			}
-		}
-		return bad(schemas.CodeMissing, words), nil
-	}
+func absent(words string) func(*Bot, context.Context, turn) (Reply, error) {
+	return func(*Bot, context.Context, turn) (Reply, error) { return bad(schemas.CodeMissing, words), nil }
 }

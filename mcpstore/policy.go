@@ -99,7 +99,7 @@ func clonePolicy(p schemas.Policy) schemas.Policy {
 		members[m] = cloneRules(r)
 	}
 	p.Members = members
-	p.Grants = slices.Clone(p.Grants)
+	p.Grants, p.Permissions = slices.Clone(p.Grants), slices.Clone(p.Permissions)
 	return p
 }
 
@@ -174,6 +174,14 @@ func checkPolicy(p schemas.Policy) (problems schemas.Problems) {
 	}
 	if len(p.Grants) > maxGrants {
 		bad(fmt.Sprintf("%d grants, at most %d are allowed", len(p.Grants), maxGrants), "take some back")
+	}
+	if len(p.Permissions) > maxGrants {
+		bad(fmt.Sprintf("%d permissions, at most %d are allowed", len(p.Permissions), maxGrants), "take some back")
+	}
+	for _, one := range p.Permissions {
+		if !one.Member.Valid() || one.Resource != schemas.Shell || one.Action != schemas.Execute {
+			bad("a permission names no member, or nothing that can be permitted", `write {"member": "ID", "resource": "shell", "action": "execute", "by": "ID", "until": "2026-01-31T12:00:00Z"}`)
+		}
 	}
 	return problems
 }

@@ -13,6 +13,9 @@ type Policy struct {
 	Thread  Rules              `json:"thread"`
 	Members map[MemberID]Rules `json:"members,omitempty"` // narrow the thread's rules for that member, never widen them
 	Grants  []Grant            `json:"grants,omitempty"`
+	// Permissions open what is closed to everybody otherwise.
+	Permissions []Permission `json:"permissions,omitempty"`
+	Egress      *EgressRules `json:"egress,omitempty"` // which hosts the thread's programs may reach
 }
 
 // Rules are three lists of patterns. Deny wins over all, ask over allow by default.

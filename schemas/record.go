@@ -45,6 +45,7 @@ const (
 	EventDropped   Event = "dropped" // the thread was deleted on its platform
 	EventElicit    Event = "elicit"  // a server asked the one who called it for input; names of fields only
 	EventServer    Event = "server"  // started, stopped, failed
+	EventEgress    Event = "egress"  // a sandbox reached a host for the first time, or was refused; host and port only
 	EventSignIn    Event = "sign-in" // asked for, done, refused, ended; lent and withdrawn. Never a code or token
 )
 

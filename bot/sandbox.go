@@ -1,0 +1,220 @@
+package bot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// sandboxes are the members' own. Exec runs one command to its end; Stop keeps the workspace. Called after the permission was
+// checked; errors are *schemas.Error with words.
+type sandboxes interface {
+	Exec(context.Context, schemas.Exec) (schemas.Executed, error)
+	Status(context.Context, schemas.MemberID) (schemas.Box, error)
+	Stop(context.Context, schemas.MemberID) error
+}
+
+const (
+	shellTime  = 5 * time.Minute // of one command
+	grantTime  = time.Hour       // of a permission that names none
+	grantMost  = 30 * 24 * time.Hour
+	maxCommand = 8 << 10 // bytes
+	shownText  = 1900    // characters of output that stand in the chat; more is a file
+)
+
+// noSandbox says why there is none, and how the operator gets one.
+func (b *Bot) noSandbox(t turn) error {
+	p := b.opt.Place(t.caller.Thread)
+	if p.Available {
+		return &schemas.Error{Code: schemas.CodeMissing, Text: "there are no containers here; programs run on " + clean(p.Where), Hint: "the operator starts Docker and bobbin with --sandbox docker"}
+	}
+	return &schemas.Error{Code: schemas.CodeMissing, Text: clean(p.Why), Hint: clean(p.Hint)}
+}
+
+func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Sandboxes == nil {
+		return Reply{}, b.noSandbox(t)
+	}
+	x, err := b.opt.Sandboxes.Status(ctx, t.caller.Member)
+	if err != nil {
+		return Reply{}, err
+	}
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	head := map[string]string{"none": "you have no sandbox yet; it is made when a server of yours starts", "stopped": "your sandbox is stopped; /workspace is kept", "running": "your sandbox runs"}[x.State]
+	r := Reply{Private: true, Blocks: []Block{{Text: head}}}
+	var fs []Fact
+	if x.ID != "" {
+		fs = append(fs, Fact{Label: "container", Value: clean(x.ID), Note: clean(x.Image)})
+	}
+	if !x.Since.IsZero() {
+		fs = append(fs, Fact{Label: "up", Value: took(b.opt.Now().Sub(x.Since)), Note: count(x.Servers, "program", "programs")})
+	}
+	for i, l := range x.Locks {
+		fs = append(fs, Fact{Label: map[bool]string{true: "locks"}[i == 0], Value: clean(l)})
+	}
+	shell := "closed"
+	for _, p := range cfg.Policy.Permissions {
+		if p.Member == t.caller.Member && cfg.Policy.Permits(p.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
+			shell = "open " + b.until(p.Until)
+		}
+	}
+	fs = append(fs, Fact{Label: "shell", Value: shell, Note: "`/mcp sandbox exec`"})
+	r.Blocks = append(r.Blocks, Block{Facts: fs})
+	for _, m := range x.Missing {
+		r.Blocks = append(r.Blocks, Block{Warning: clean(m)})
+	}
+	return r, nil
+}
+
+// sandboxExec runs a command in the caller's own sandbox. Nobody may, until a manager opened it for a time.
+func (b *Bot) sandboxExec(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Sandboxes == nil {
+		return Reply{}, b.noSandbox(t)
+	}
+	command := strings.TrimSpace(t.arg("command"))
+	if command == "" || len(command) > maxCommand || strings.ContainsRune(command, 0) {
+		return Reply{}, invalid("that is no command", "`/mcp sandbox exec ls -la`")
+	}
+	dir, err := workspace(t.arg("cwd"))
+	if err != nil {
+		return Reply{}, err
+	}
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(cfg.Problems) > 0 || !cfg.Policy.Permits(t.caller.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
+		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "SHELL_PERMISSION_DENIED: commands in your sandbox are closed to you here", Hint: "a manager can `/mcp sandbox grant " + clean(string(t.caller.Member)) + " 1h`"}
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "sandbox exec: " + short(clean(command), 200)}); err != nil {
+		return Reply{}, err
+	}
+	began := b.opt.Now()
+	res, err := b.opt.Sandboxes.Exec(ctx, schemas.Exec{Thread: t.caller.Thread, Member: t.caller.Member, Args: []string{"/bin/sh", "-c", command}, Dir: dir, Timeout: shellTime})
+	if err != nil {
+		return Reply{}, err
+	}
+	return ranReply(res, b.opt.Now().Sub(began)), nil
+}
+
+// workspace joins a folder to /workspace, which it must not leave.
+func workspace(dir string) (string, error) {
+	dir = strings.TrimSpace(dir)
+	if dir == "" {
+		return "", nil
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(dir, "/workspace"), "/")
+	if strings.HasPrefix(dir, "/") && dir != "/workspace" && !strings.HasPrefix(dir, "/workspace/") || slices.Contains(strings.Split(rest, "/"), "..") || strings.ContainsRune(dir, 0) {
+		return "", invalid("a folder lies under /workspace", "such as external-mcp/notes")
+	}
+	return strings.TrimSuffix("/workspace/"+rest, "/"), nil
+}
+
+// ranReply draws how a command ended; long output is a file.
+func ranReply(res schemas.Executed, d time.Duration) Reply {
+	r := Reply{Private: true, Bad: res.Code != 0}
+	switch {
+	case res.TimedOut:
+		r.Blocks = append(r.Blocks, Block{Text: "was ended after " + took(d)})
+	default:
+		r.Blocks = append(r.Blocks, Block{Text: fmt.Sprintf("exit %d · %s", res.Code, took(d))})
+	}
+	for _, out := range []struct{ name, text string }{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
+		text := cleanLines(out.text)
+		switch {
+		case strings.TrimSpace(text) == "":
+		case len([]rune(text)) > shownText:
+			r.Blocks = append(r.Blocks, Block{Text: out.name + ", " + size(len(text))}, Block{File: &schemas.File{Name: out.name + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(text)}})
+		default:
+			if out.name == "stderr" {
+				r.Blocks = append(r.Blocks, Block{Text: out.name})
+			}
+			r.Blocks = append(r.Blocks, Block{Code: text})
+		}
+	}
+	if res.Cut {
+		r.Blocks = append(r.Blocks, Block{Text: "more was printed than I keep"})
+	}
+	return r
+}
+
+func (b *Bot) sandboxStop(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Sandboxes == nil {
+		return Reply{}, b.noSandbox(t)
+	}
+	if err := b.opt.Sandboxes.Stop(ctx, t.caller.Member); err != nil {
+		return Reply{}, err
+	}
+	b.Changed(t.caller.Thread)
+	return Reply{Private: true, Blocks: []Block{{Text: "your sandbox is stopped, and your servers in it; /workspace is kept, and a call starts them again"}}}, nil
+}
+
+// sandboxGrant opens the shell of a member for a time. Managers alone do, also for themselves.
+func (b *Bot) sandboxGrant(ctx context.Context, t turn) (Reply, error) {
+	return b.permission(ctx, t, true)
+}
+
+func (b *Bot) sandboxRevoke(ctx context.Context, t turn) (Reply, error) {
+	return b.permission(ctx, t, false)
+}
+
+func (b *Bot) permission(ctx context.Context, t turn, open bool) (Reply, error) {
+	who, err := memberOf(t.arg("member"), t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	if !t.caller.Manages() && (open || who != t.caller.Member) {
+		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can open or close a member's shell"}
+	}
+	d := grantTime
+	if s := strings.TrimSpace(t.arg("time")); s != "" && open {
+		if d, err = time.ParseDuration(s); err != nil || d < time.Minute || d > grantMost {
+			return Reply{}, invalid("that is no time between a minute and 30 days", "such as 30m, 1h or 24h")
+		}
+	}
+	p := schemas.Permission{Member: who, Resource: schemas.Shell, Action: schemas.Execute, By: t.caller.Member, Until: b.opt.Now().Add(d).UTC().Truncate(time.Second)}
+	words := "shell closed for " + string(who)
+	if open {
+		words = "shell opened for " + string(who) + " " + b.until(p.Until)
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: words}); err != nil {
+		return Reply{}, err
+	}
+	err = b.opt.Rules.Rule(ctx, t.caller.Thread, func(rules *schemas.Policy) error {
+		rules.Permissions = slices.DeleteFunc(rules.Permissions, func(o schemas.Permission) bool {
+			return o.Member == who && o.Resource == p.Resource && o.Action == p.Action || !b.opt.Now().Before(o.Until)
+		})
+		if open {
+			rules.Permissions = append(rules.Permissions, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	if !open {
+		return Reply{Blocks: []Block{{Text: "commands in the sandbox are closed to " + at(who, "")}}}, nil
+	}
+	return Reply{Blocks: []Block{{Text: at(who, "") + " can run commands in their own sandbox " + b.until(p.Until) + " · `/mcp sandbox revoke " + clean(string(who)) + "`"},
+		{Text: "they see nothing of anybody else's sandbox"}}}, nil
+}
+
+// memberOf reads a member as people write one: a mention, an id, a name at the terminal; nobody named is the caller.
+func memberOf(s string, c schemas.Caller) (schemas.MemberID, error) {
+	s = strings.TrimSpace(s)
+	if s == "" || s == "me" {
+		return c.Member, nil
+	}
+	m := schemas.MemberID(strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(s, "<@"), "!"), ">"), "@"))
+	if !m.Valid() {
+		return "", invalid("that is no member", "a mention, or the member's id")
+	}
+	return m, nil
+}
