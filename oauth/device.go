@@ -58,7 +58,11 @@ func (s *SignIns) pollDevice(ctx context.Context, f *flow) error {
 	said, refused := errors.AsType[*oauth2.RetrieveError](err)
 	if err == nil {
 		f.grant = f.got(tok, s.opt.Now())
-		if err := s.store(ctx, f); err != nil {
+		if err := s.store(ctx, f); err != nil { // the code on the device is spent
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.flows, f.id)
+			s.giveUp(f)
 			return err
 		}
 	}

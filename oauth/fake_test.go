@@ -331,9 +331,17 @@ func (d *diary) text() string {
 type safe struct {
 	mu     sync.Mutex
 	values map[schemas.SecretKey]string
+	before func(schemas.SecretKey) // called before a value is put, without the lock
+	fail   error                   // of Put
 }
 
 func (s *safe) Put(_ context.Context, k schemas.SecretKey, v schemas.Secret) error {
+	if s.before != nil {
+		s.before(k)
+	}
+	if s.fail != nil {
+		return s.fail
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !k.Member.Valid() || !k.Thread.Valid() || !schemas.ValidName(k.Server) || !schemas.ValidInput(k.Name) || k.Origin == "" || len(k.Origin) > 512 {

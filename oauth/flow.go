@@ -55,11 +55,13 @@ type flow struct {
 	stage   stage
 	browser string // the cookie of the browser that went on
 	login   string // state of the login to the platform
+	proving string // its own PKCE verifier: the other one is for the authorization server alone
 	known   string // the cookie of a browser that logged in as the member
 	grant   *grant
 	code    string
 	tries   int
 	why     error // of failed, for the member
+	over    bool  // dropped: what still comes of it is given back
 	expires time.Time
 	polled  time.Time
 }
@@ -210,9 +212,34 @@ func (s *SignIns) add(f *flow) {
 
 // drop forgets a flow. A token that nobody took is given back to its server by the next sweep of Run.
 func (s *SignIns) drop(id string, f *flow) {
+	if f.stage == storing { // the member's word came in time
+		return
+	}
 	delete(s.flows, id)
-	if f.stage == granted && f.grant != nil {
+	f.over = true
+	if f.stage == granted {
+		s.giveUp(f)
+	}
+}
+
+// giveUp leaves a flow's token to the next sweep of Run. The caller holds the lock.
+func (s *SignIns) giveUp(f *flow) {
+	if f.grant != nil {
 		s.orphans = append(s.orphans, orphan{f.Caller.Thread, f.grant})
+		f.grant = nil
+	}
+}
+
+// cancel ends the sign-ins on their way that which names, also those whose token is on its way into the vault.
+func (s *SignIns) cancel(which func(*flow) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, f := range s.flows {
+		if !which(f) {
+			continue
+		}
+		s.drop(id, f)
+		f.over = true
 	}
 }
 
@@ -246,6 +273,9 @@ func (s *SignIns) Finish(ctx context.Context, by schemas.Caller, id, code string
 	defer s.mu.Unlock()
 	if err != nil {
 		f.stage = granted
+		if f.over {
+			s.drop(id, f)
+		}
 		return err
 	}
 	delete(s.flows, id)
@@ -288,12 +318,19 @@ func expired(text string) error {
 // store puts a flow's token into the vault, in place of every other that the member has for the server's name.
 func (s *SignIns) store(ctx context.Context, f *flow) error {
 	c := f.Caller
+	if s.isOver(f) {
+		return endedMeanwhile(f)
+	}
 	k := f.grant.key(c.Thread, c.Member, f.Server)
 	if err := s.note(ctx, s.record(f, "done at "+hostOf(f.grant.Issuer)+scopeWords(f.grant.Scopes))); err != nil {
 		return err
 	}
 	if err := s.keep(ctx, k, f.grant); err != nil {
 		return err
+	}
+	if s.isOver(f) { // whoever ended it may have looked before the token was there
+		s.reject(ctx, c.Thread, c.Member, f.Server, f.grant, "ended meanwhile")
+		return endedMeanwhile(f)
 	}
 	s.mu.Lock()
 	f.stage = finished
@@ -309,6 +346,16 @@ func (s *SignIns) store(ctx context.Context, f *flow) error {
 		s.opt.Log.Error("an older sign-in stays in the vault", "thread", c.Thread, "server", f.Server.Name, "err", err)
 	}
 	return nil
+}
+
+func (s *SignIns) isOver(f *flow) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f.over
+}
+
+func endedMeanwhile(f *flow) error {
+	return expired("the sign-in to " + f.Server.Name + " was ended meanwhile")
 }
 
 func scopeWords(scope []string) string {

@@ -48,9 +48,9 @@ func (s *SignIns) sendToLogin(r *http.Request, csrf string) (to string, cookie *
 	if f == nil || f.proof != schemas.ProofLogin || f.stage != begun || !same(csrf, f.csrf) {
 		return "", nil, false
 	}
-	f.login, f.browser = rand.Text(), rand.Text()
+	f.login, f.browser, f.proving = rand.Text(), rand.Text(), oauth2.GenerateVerifier()
 	conf := s.opt.Login.config(s.opt.Public + loginPath)
-	return conf.AuthCodeURL(f.login, oauth2.S256ChallengeOption(f.verifier), oauth2.SetAuthURLParam("prompt", "none")), f.cookie(), true
+	return conf.AuthCodeURL(f.login, oauth2.S256ChallengeOption(f.proving), oauth2.SetAuthURLParam("prompt", "none")), f.cookie(), true
 }
 
 // loggedIn takes the browser that comes back from Discord. A browser of somebody else ends nothing: the link stays good for the
@@ -59,9 +59,10 @@ func (h *pages) loggedIn(w http.ResponseWriter, r *http.Request) {
 	s, q := h.s, r.URL.Query()
 	s.mu.Lock()
 	var f *flow
+	var browser, verifier string // while Discord is asked, another browser may take their place in the flow
 	for _, one := range s.flows {
-		if one.proof == schemas.ProofLogin && same(q.Get("state"), one.login) && sameCookie(r, one.browser) && s.still(one.id) != nil {
-			f = one
+		if one.proof == schemas.ProofLogin && same(q.Get("state"), one.login) && one.sentBy(r, one.browser) && s.still(one.id) != nil {
+			f, browser, verifier = one, one.browser, one.proving
 			f.login = "" // one use
 			break
 		}
@@ -71,7 +72,7 @@ func (h *pages) loggedIn(w http.ResponseWriter, r *http.Request) {
 		h.no(w)
 		return
 	}
-	id, err := s.opt.Login.whose(r.Context(), s.opt.Public+loginPath, q.Get("code"), f.verifier)
+	id, err := s.opt.Login.whose(r.Context(), s.opt.Public+loginPath, q.Get("code"), verifier)
 	if err != nil {
 		s.opt.Log.Warn("a login to the platform failed", "thread", f.Caller.Thread, "err", plain(err))
 		h.draw(w, http.StatusOK, page{Title: "Discord did not say who you are", Bad: true, Text: []string{"Nothing was connected. Open the link from the chat once more."}})
@@ -85,7 +86,7 @@ func (h *pages) loggedIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	f.known = f.browser
+	f.known = browser
 	s.mu.Unlock()
 	http.Redirect(w, r, linkPath+f.id, http.StatusSeeOther)
 }

@@ -107,7 +107,7 @@ func (s *SignIns) first(r *http.Request) (page, bool) {
 	switch {
 	case f == nil:
 		return page{}, false
-	case f.proof == schemas.ProofLogin && !sameCookie(r, f.known):
+	case f.proof == schemas.ProofLogin && !f.sentBy(r, f.known):
 		return page{Title: "Who are you?", Button: "Log in with Discord", Action: linkPath + f.id + "/login", CSRF: f.csrf, Text: []string{
 			"This link is for " + whom(f) + " alone. Log in with Discord, so that it connects nobody else's account."}}, true
 	}
@@ -179,7 +179,7 @@ func (s *SignIns) send(r *http.Request, csrf string) (to string, cookie *http.Co
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.still(r.PathValue("id"))
-	if f == nil || !same(csrf, f.csrf) || f.proof == schemas.ProofLogin && !sameCookie(r, f.known) || f.stage == sent && !sameCookie(r, f.browser) {
+	if f == nil || !same(csrf, f.csrf) || f.proof == schemas.ProofLogin && !f.sentBy(r, f.known) || f.stage == sent && !f.sentBy(r, f.browser) {
 		return "", nil, false
 	}
 	f.stage, f.browser = sent, rand.Text()
@@ -189,22 +189,26 @@ func (s *SignIns) send(r *http.Request, csrf string) (to string, cookie *http.Co
 	return f.authorize(), f.cookie(), true
 }
 
+// cookie marks the browser that goes on with this flow. Its name is the flow's own, so that a browser may sign in at several places
+// at the same time.
 func (f *flow) cookie() *http.Cookie {
-	c := &http.Cookie{Name: cookieName, Value: f.browser, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(time.Hour / time.Second)}
-	if strings.HasPrefix(f.redirect, "https://") {
-		c.Name, c.Secure = "__Host-"+cookieName, true
-	}
-	return c
+	return &http.Cookie{Name: f.cookieName(), Value: f.browser, Path: "/", Secure: f.overTLS(), HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(time.Hour / time.Second)}
 }
 
-// sameCookie reports whether the browser is the one that was given value.
-func sameCookie(r *http.Request, value string) bool {
-	for _, c := range r.Cookies() {
-		if (c.Name == cookieName || c.Name == "__Host-"+cookieName) && same(c.Value, value) {
-			return true
-		}
+func (f *flow) cookieName() string {
+	name := cookieName + "-" + f.id[:8]
+	if f.overTLS() {
+		return "__Host-" + name
 	}
-	return false
+	return name
+}
+
+func (f *flow) overTLS() bool { return strings.HasPrefix(f.redirect, "https://") }
+
+// sentBy reports whether the browser is the one that was given value.
+func (f *flow) sentBy(r *http.Request, value string) bool {
+	c, err := r.Cookie(f.cookieName())
+	return err == nil && same(c.Value, value)
 }
 
 // same compares secrets in constant time; an empty one is never the same.
@@ -264,7 +268,7 @@ func (s *SignIns) take(r *http.Request, state string) *flow {
 		if !same(state, f.state) {
 			continue
 		}
-		if f.stage != sent || !sameCookie(r, f.browser) || s.opt.Now().After(f.expires) {
+		if f.stage != sent || !f.sentBy(r, f.browser) || s.opt.Now().After(f.expires) {
 			return nil
 		}
 		f.stage = back
@@ -283,17 +287,23 @@ func (s *SignIns) fail(ctx context.Context, f *flow, detail string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.stage, f.why = failed, why
+	s.giveUp(f)
 }
 
 // settle keeps what the browser brought: at once where the browser is known to be the member's, else until its code is typed.
 func (s *SignIns) settle(ctx context.Context, f *flow, g *grant) error {
+	s.mu.Lock()
 	f.grant = g
-	if f.proof == schemas.ProofCode {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	switch {
+	case f.over:
+		s.mu.Unlock()
+		return endedMeanwhile(f)
+	case f.proof == schemas.ProofCode:
 		f.code, f.stage, f.expires = newCode(), granted, s.opt.Now().Add(codeLife)
+		s.mu.Unlock()
 		return nil
 	}
+	s.mu.Unlock()
 	if err := s.store(ctx, f); err != nil {
 		return err
 	}

@@ -55,6 +55,9 @@ func (s *SignIns) sweep(ctx context.Context, all bool) {
 // SignOut ends the member's sign-ins to every definition that has the server's name: they are forgotten first, then revoked where
 // the authorization server offers it, as far as that works within some seconds.
 func (s *SignIns) SignOut(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, server schemas.Server) error {
+	s.cancel(func(f *flow) bool {
+		return f.Caller.Thread == thread && f.Caller.Member == member && f.Server.Name == server.Name && binding(f.Server) == binding(server)
+	})
 	keys, err := s.opt.Names.Names(ctx, member, thread)
 	if err != nil {
 		return err
@@ -64,6 +67,7 @@ func (s *SignIns) SignOut(ctx context.Context, thread schemas.ThreadID, member s
 
 // Leave ends all sign-ins of a member in a thread.
 func (s *SignIns) Leave(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) error {
+	s.cancel(func(f *flow) bool { return f.Caller.Thread == thread && f.Caller.Member == member })
 	keys, err := s.opt.Names.Names(ctx, member, thread)
 	if err != nil {
 		return err
@@ -73,6 +77,7 @@ func (s *SignIns) Leave(ctx context.Context, thread schemas.ThreadID, member sch
 
 // SignOutAll ends all members' sign-ins to a server of a thread; with an empty name, to all of its servers.
 func (s *SignIns) SignOutAll(ctx context.Context, thread schemas.ThreadID, server string) error {
+	s.cancel(func(f *flow) bool { return f.Caller.Thread == thread && (server == "" || f.Server.Name == server) })
 	keys, err := s.opt.Names.Holders(ctx, thread, server)
 	if err != nil {
 		return err
@@ -82,6 +87,9 @@ func (s *SignIns) SignOutAll(ctx context.Context, thread schemas.ThreadID, serve
 
 // SignOutOld ends all members' sign-ins to definitions that a server had before this one. They could not be used for it anyway.
 func (s *SignIns) SignOutOld(ctx context.Context, thread schemas.ThreadID, now schemas.Server) error {
+	s.cancel(func(f *flow) bool {
+		return f.Caller.Thread == thread && f.Server.Name == now.Name && binding(f.Server) != binding(now)
+	})
 	keys, err := s.opt.Names.Holders(ctx, thread, now.Name)
 	if err != nil {
 		return err
@@ -120,7 +128,6 @@ func (s *SignIns) end(ctx context.Context, keys []schemas.SecretKey, which func(
 			first = errors.Join(first, err)
 			continue
 		}
-		s.dropFlows(k)
 		s.noted(ctx, schemas.Record{Thread: k.Thread, Member: k.Member, Server: k.Server, Detail: "ended"})
 		if g != nil && revoke {
 			grants = append(grants, orphan{k.Thread, g})
@@ -148,17 +155,6 @@ func (s *SignIns) forget(ctx context.Context, k schemas.SecretKey) (*grant, erro
 		return nil, err
 	}
 	return g, s.opt.Vault.Delete(ctx, k)
-}
-
-// dropFlows ends the sign-ins on their way that would bring back what was ended.
-func (s *SignIns) dropFlows(k schemas.SecretKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, f := range s.flows {
-		if f.Caller.Thread == k.Thread && f.Caller.Member == k.Member && f.Server.Name == k.Server && strings.HasPrefix(k.Origin, binding(f.Server)) {
-			s.drop(id, f)
-		}
-	}
 }
 
 // revoke gives a grant back (RFC 7009, section 2.1): the refresh token, with which its access tokens should end, then the access

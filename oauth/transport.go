@@ -126,7 +126,7 @@ func (t *transport) judge(ctx context.Context, resp *http.Response, err error, g
 	}
 	t.s.remember(t.who(), ch)
 	if g != nil {
-		t.s.reject(ctx, t.thread, t.member, t.server, g)
+		t.s.reject(ctx, t.thread, t.member, t.server, g, "refused by the server")
 		return nil, needs(t.server.Name, "no longer takes the sign-in; sign in again")
 	}
 	return nil, needs(t.server.Name, "needs you to sign in")
@@ -166,8 +166,9 @@ func (t *transport) more(ch challenge, g *grant) error {
 	return needs(t.server.Name, "needs more rights for this than you gave it")
 }
 
-// reject forgets an access token that its server refused and that cannot be renewed, so that it is not sent again.
-func (s *SignIns) reject(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, server schemas.Server, g *grant) {
+// reject forgets an access token for which no use is left, such as one that its server refused, so that it is not sent again. One
+// that took its place stays.
+func (s *SignIns) reject(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, server schemas.Server, g *grant, why string) {
 	k := g.key(thread, member, server)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
 	defer cancel()
@@ -183,7 +184,7 @@ func (s *SignIns) reject(ctx context.Context, thread schemas.ThreadID, member sc
 	if err := s.opt.Vault.Delete(ctx, k); err != nil {
 		s.opt.Log.Error("a refused token stays in the vault", "thread", thread, "server", server.Name, "err", err)
 	}
-	s.noted(ctx, schemas.Record{Thread: thread, Member: member, Server: server.Name, Outcome: schemas.OutcomeRefused, Detail: "refused by the server"})
+	s.noted(ctx, schemas.Record{Thread: thread, Member: member, Server: server.Name, Outcome: schemas.OutcomeRefused, Detail: why})
 }
 
 func drain(resp *http.Response) {
