@@ -38,6 +38,7 @@ var rooms = map[string][]string{
 	"registry/internal/session": nil,
 	"oauth":                     nil,
 	"sandbox":                   nil,
+	"install":                   nil,
 	"vault":                     nil,
 	"audit":                     nil,
 	"schemas":                   nil,
