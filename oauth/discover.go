@@ -219,7 +219,8 @@ func (s *SignIns) usable(thread schemas.ThreadID, m *metadata) error {
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
-// fetch reads one JSON document. Anything in the range of 400 is errAbsent: it says that nothing is there for us.
+// fetch reads one JSON document. Anything in the range of 400 is errAbsent: it says that nothing is there for us, unless it says to come
+// again later.
 func (s *SignIns) fetch(ctx context.Context, thread schemas.ThreadID, address string, into any) error {
 	if _, err := s.check(thread, address); err != nil {
 		return wrongMetadata("the server sends me to an address that may not be used", err)
@@ -237,8 +238,9 @@ func (s *SignIns) fetch(ctx context.Context, thread schemas.ThreadID, address st
 		return unreachable(hostOf(address), err)
 	}
 	defer resp.Body.Close()
+	later := []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 	switch {
-	case resp.StatusCode >= 400 && resp.StatusCode < 500:
+	case resp.StatusCode >= 400 && resp.StatusCode < 500 && !slices.Contains(later, resp.StatusCode):
 		return errAbsent
 	case resp.StatusCode != http.StatusOK:
 		return unreachable(hostOf(address), fmt.Errorf("status %d", resp.StatusCode))

@@ -91,6 +91,11 @@ func (s *SignIns) place(ctx context.Context, by schemas.Caller, server schemas.S
 		}
 	}
 	p, err := s.discover(ctx, by.Thread, server.URL, ch)
+	if err != nil && known { // it may have moved since; the next try asks anew
+		s.mu.Lock()
+		delete(s.challenges, who{by.Thread, by.Member, server.URL})
+		s.mu.Unlock()
+	}
 	if errors.Is(err, errAbsent) {
 		return place{}, nil, &schemas.Error{Code: schemas.CodeMissing, Text: hostOf(server.URL) + " does not say how to sign in by OAuth", Hint: "an API key may work: `/mcp connect` with a key"}
 	}
@@ -157,6 +162,9 @@ func (s *SignIns) Link(ctx context.Context, in schemas.SignIn) (schemas.Link, er
 		f.redirect = base + callbackPath
 		f.proof = s.proof(by, base)
 	}
+	if id := s.unanswered(f); id != "" {
+		s.forgetClient(ctx, p.meta.Issuer, orLoopback(f.redirect), id)
+	}
 	if f.client, err = s.client(ctx, by.Thread, p.meta, in.Server, orLoopback(f.redirect)); err != nil {
 		return schemas.Link{}, err
 	}
@@ -171,6 +179,20 @@ func (s *SignIns) Link(ctx context.Context, in schemas.SignIn) (schemas.Link, er
 	}
 	s.add(f)
 	return l, nil
+}
+
+// unanswered gives the client id with which the member's browser went to the same place before and did not come back. Servers that
+// forgot a registration tell the browser and not us.
+func (s *SignIns) unanswered(f *flow) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, old := range s.flows {
+		if old.stage == sent && old.Caller.Thread == f.Caller.Thread && old.Caller.Member == f.Caller.Member && old.Server.Name == f.Server.Name &&
+			old.place.meta.Issuer == f.place.meta.Issuer && old.redirect == f.redirect {
+			return old.client.ID
+		}
+	}
+	return ""
 }
 
 // orLoopback is the redirect address to register with where none will be used.
@@ -334,7 +356,12 @@ func (s *SignIns) store(ctx context.Context, f *flow) error {
 	}
 	s.mu.Lock()
 	f.stage = finished
-	delete(s.challenges, who{c.Thread, c.Member, f.Server.URL})
+	w := who{c.Thread, c.Member, f.Server.URL}
+	delete(s.challenges, w)
+	if last, ok := s.refused[w]; ok {
+		last.signed = true
+		s.refused[w] = last
+	}
 	s.mu.Unlock()
 	keys, err := s.opt.Names.Names(ctx, c.Member, c.Thread)
 	for _, old := range keys {
@@ -415,8 +442,8 @@ func (s *SignIns) exchange(ctx context.Context, f *flow, code string) (*grant, e
 		err = errors.New("the answer holds no bearer token")
 	}
 	if err != nil {
-		if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok && said.ErrorCode == "invalid_client" && f.redirect != "" {
-			_ = s.forgetClient(ctx, f.place.meta.Issuer, f.redirect) // the next sign-in registers anew
+		if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok && said.ErrorCode == "invalid_client" {
+			s.forgetClient(ctx, f.place.meta.Issuer, f.redirect, f.client.ID)
 		}
 		return nil, &schemas.Error{Code: schemas.CodeFailed, Text: hostOf(f.place.meta.Issuer) + " did not complete the sign-in", Hint: "`/mcp connect` begins a new one", Err: plain(err)}
 	}
@@ -426,7 +453,7 @@ func (s *SignIns) exchange(ctx context.Context, f *flow, code string) (*grant, e
 // got makes a grant of a token. Without a word of the server the scopes are those asked for (RFC 6749, section 5.1).
 func (f *flow) got(tok *oauth2.Token, now time.Time) *grant {
 	m := f.place.meta
-	g := &grant{Issuer: m.Issuer, Resource: f.place.resource, Client: f.client, TokenURL: m.Token, Revoke: m.Revoke, Scopes: f.scopes}
+	g := &grant{Issuer: m.Issuer, Resource: f.place.resource, Client: f.client, TokenURL: m.Token, Revoke: m.Revoke, Redirect: orLoopback(f.redirect), Scopes: f.scopes}
 	g.take(tok, now)
 	return g
 }

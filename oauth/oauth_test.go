@@ -190,12 +190,18 @@ func TestStepUp_AsksForTheUnion(t *testing.T) {
 	}
 	w.a.set(func() { w.a.scopes = "read" })
 	w.r.set(func() { w.r.handle = nil })
-	w.signIn(c)
 	for i := range 4 {
-		_, err = w.call(c)
+		w.signIn(c)
+		for range 5 { // who does not sign in may call as often as they like
+			_, err = w.call(c)
+		}
 		if want := map[bool]schemas.Code{true: schemas.CodeNeeds, false: schemas.CodeDenied}[i < 3]; code(err) != want {
 			t.Errorf("refusal %d: %v", i, err)
 		}
+	}
+	w.r.set(func() { w.r.needScope = "admin" })
+	if _, err := w.call(c); code(err) != schemas.CodeNeeds {
+		t.Errorf("another right, which was never asked for: %v", err)
 	}
 }
 

@@ -37,26 +37,28 @@ type registration struct {
 // never shown to another issuer.
 func (s *SignIns) client(ctx context.Context, thread schemas.ThreadID, m metadata, server schemas.Server, redirect string) (Client, error) {
 	if a := server.Auth; a != nil && a.ClientID != "" {
-		if c, ok := s.opt.Clients[m.Issuer]; ok && c.ID == a.ClientID {
+		if c, ok := s.beforehand(m.Issuer); ok && c.ID == a.ClientID {
 			return c.with(m), nil
 		}
 		return Client{ID: a.ClientID, Method: "none"}, nil
 	}
-	if c, ok := s.opt.Clients[m.Issuer]; ok {
+	if c, ok := s.beforehand(m.Issuer); ok {
 		return c.with(m), nil
 	}
-	if m.Documents && s.opt.Document != "" {
+	if m.Documents && s.describes(redirect) {
 		return Client{ID: s.opt.Document, Method: "none"}, nil
 	}
 	if m.Register == "" {
 		return Client{}, &schemas.Error{Code: schemas.CodeMissing, Text: hostOf(m.Issuer) + " knows only applications that were registered there beforehand",
 			Hint: "the operator can register bobbin there (docs/operators.md), or use an API key"}
 	}
-	sum := sha256.Sum256([]byte(m.Issuer + "\n" + redirect))
-	k := schemas.SecretKey{Member: ourselves, Thread: ourselves, Server: "oauth", Name: "oauth_client", Origin: "client " + hex.EncodeToString(sum[:])}
+	if len(m.AuthMethods) > 0 && !slices.ContainsFunc(m.AuthMethods, func(s string) bool { return slices.Contains(methods(), s) }) {
+		return Client{}, &schemas.Error{Code: schemas.CodeMissing, Text: hostOf(m.Issuer) + " wants applications to prove themselves in a way that I do not know", Hint: "an API key may work"}
+	}
+	k, lock := registered(m.Issuer, redirect)
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	unlock, err := s.opt.Locks.Lock(ctx, "client-"+hex.EncodeToString(sum[:16]))
+	unlock, err := s.opt.Locks.Lock(ctx, lock)
 	if err != nil {
 		return Client{}, &schemas.Error{Code: schemas.CodeNotReady, Text: "somebody else registers at " + hostOf(m.Issuer) + " and takes too long", Hint: "try again in a while", Err: err}
 	}
@@ -81,10 +83,48 @@ func (s *SignIns) client(ctx context.Context, thread schemas.ThreadID, m metadat
 	return r.Client, s.opt.Vault.Put(ctx, k, schemas.NewSecret(string(b)))
 }
 
-// forgetClient drops a registration that its server no longer knows.
-func (s *SignIns) forgetClient(ctx context.Context, issuer, redirect string) error {
+// registered is where a registration is sealed.
+func registered(issuer, redirect string) (k schemas.SecretKey, lock string) {
 	sum := sha256.Sum256([]byte(issuer + "\n" + redirect))
-	return s.opt.Vault.Delete(ctx, schemas.SecretKey{Member: ourselves, Thread: ourselves, Server: "oauth", Name: "oauth_client", Origin: "client " + hex.EncodeToString(sum[:])})
+	return schemas.SecretKey{Member: ourselves, Thread: ourselves, Server: "oauth", Name: "oauth_client", Origin: "client " + hex.EncodeToString(sum[:])}, "client-" + hex.EncodeToString(sum[:16])
+}
+
+// forgetClient drops a registration that its server may no longer know, unless another took its place: the next sign-in registers anew.
+func (s *SignIns) forgetClient(ctx context.Context, issuer, redirect, id string) {
+	k, lock := registered(issuer, redirect)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
+	defer cancel()
+	unlock, err := s.opt.Locks.Lock(ctx, lock)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	var r registration
+	if v, err := s.opt.Vault.Reveal(ctx, k); err != nil || json.Unmarshal([]byte(v.Reveal()), &r) != nil || r.ID != id {
+		return
+	}
+	if err := s.opt.Vault.Delete(ctx, k); err != nil {
+		s.opt.Log.Error("a registration that its server refuses stays in the vault", "host", hostOf(issuer), "err", err)
+	}
+}
+
+// beforehand gives the client that the operator registered at an issuer. People write issuers with and without a slash at the end.
+func (s *SignIns) beforehand(issuer string) (Client, bool) {
+	for _, one := range []string{issuer, strings.TrimSuffix(issuer, "/"), issuer + "/"} {
+		if c, ok := s.opt.Clients[one]; ok {
+			return c, true
+		}
+	}
+	return Client{}, false
+}
+
+// describes reports whether the metadata document is one for this redirect address. Our own names the public one only: with an
+// address on loopback in it, every program on a person's machine could pass for us.
+func (s *SignIns) describes(redirect string) bool {
+	if s.opt.Public != "" && s.opt.Document == s.opt.Public+documentPath {
+		return redirect == s.opt.Public+callbackPath
+	}
+	return s.opt.Document != ""
 }
 
 // with completes a client that was registered beforehand by what the server accepts.
@@ -95,12 +135,15 @@ func (c Client) with(m metadata) Client {
 	return c
 }
 
+// methods by which we can prove at a token endpoint who we are, the plainest first.
+func methods() []string { return []string{"none", "client_secret_basic", "client_secret_post"} }
+
 // method picks how we prove at the token endpoint who we are. RFC 8414, section 2: a server that says nothing takes
 // client_secret_basic.
 func method(m metadata, secret bool) string {
-	order := []string{"client_secret_basic", "client_secret_post"}
-	if !secret {
-		order = []string{"none", "client_secret_basic", "client_secret_post"}
+	order := methods()
+	if secret {
+		order = order[1:]
 	}
 	for _, one := range order {
 		if slices.Contains(m.AuthMethods, one) {
@@ -167,7 +210,7 @@ func (s *SignIns) register(ctx context.Context, thread schemas.ThreadID, m metad
 	if r.Method = cmp.Or(r.Method, how); r.Secret == "" {
 		r.Method = "none"
 	}
-	if !slices.Contains([]string{"none", "client_secret_basic", "client_secret_post"}, r.Method) {
+	if !slices.Contains(methods(), r.Method) {
 		return registration{}, wrongMetadata(hostOf(m.Register)+" wants a way to prove who I am that I do not know", nil)
 	}
 	return r, nil

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	tokenName = "oauth_token" // SecretKey.Name of every grant
-	lockWait  = 20 * time.Second
+	tokenName = "oauth_token"    // SecretKey.Name of every grant
+	tokenTime = 25 * time.Second // for one exchange of a token
+	lockWait  = 35 * time.Second // covers one exchange of whoever holds the lock
 	skew      = 30 * time.Second // a token that ends sooner is renewed first
 	maxToken  = 16 << 10         // bytes
 	maxLife   = 90 * 24 * time.Hour
@@ -35,6 +36,7 @@ type grant struct {
 	Client   Client    `json:"client"`
 	TokenURL string    `json:"token_endpoint"`
 	Revoke   string    `json:"revocation_endpoint,omitempty"`
+	Redirect string    `json:"redirect_uri,omitempty"` // with which the client is registered
 	Access   string    `json:"access_token"`
 	Refresh  string    `json:"refresh_token,omitempty"`
 	Expiry   time.Time `json:"expiry,omitzero"`
@@ -147,10 +149,16 @@ func lockName(k schemas.SecretKey) string {
 // renew exchanges the refresh token. A server that cannot be reached, or is out of order, leaves the sign-in as it is; one that
 // says that the grant has ended (RFC 6749, section 5.2) ends it.
 func (s *SignIns) renew(ctx context.Context, k schemas.SecretKey, g *grant) (*grant, error) {
+	// Whoever called may stop waiting, but an answer that is lost may take the sign-in with it: the old refresh token is spent by then.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
+	defer cancel()
 	v := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "resource": {g.Resource}}
 	tok, err := s.token(ctx, k.Thread, g.Client, g.TokenURL, v)
 	ended := false
 	if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		if said.ErrorCode == "invalid_client" {
+			s.forgetClient(ctx, g.Issuer, g.Redirect, g.Client.ID)
+		}
 		ended = slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client"}, said.ErrorCode)
 	}
 	if err == nil && !plainToken(tok) {
@@ -169,10 +177,7 @@ func (s *SignIns) renew(ctx context.Context, k schemas.SecretKey, g *grant) (*gr
 	}
 	next := *g
 	next.take(tok, s.opt.Now())
-	// The old refresh token may be worth nothing any more, so what came is kept even if nobody waits for it.
-	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
-	defer cancel()
-	if err := s.keep(keep, k, &next); err != nil {
+	if err := s.keep(ctx, k, &next); err != nil {
 		return nil, err
 	}
 	return &next, nil
@@ -210,7 +215,7 @@ func (s *SignIns) token(ctx context.Context, thread schemas.ThreadID, c Client, 
 // through lets the library use the guarded client, with an end to every exchange.
 func (s *SignIns) through(ctx context.Context, thread schemas.ThreadID) context.Context {
 	own := *s.opt.HTTP(thread)
-	own.Timeout = fetchTime
+	own.Timeout = tokenTime
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return errMoved }
 	return context.WithValue(ctx, oauth2.HTTPClient, &own)
 }

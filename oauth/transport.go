@@ -135,10 +135,12 @@ func (t *transport) judge(ctx context.Context, resp *http.Response, err error, g
 // maxStepUps in a row that changed nothing end the asking (MCP specification, step-up authorization: retry limits).
 const maxStepUps = 3
 
-// stepUps counts how often a server asked for more although nothing was added to what a member has.
+// stepUps counts how often a server asked for more after the member had signed in for it and nothing was added to what they have. A
+// member who did not sign in is asked as often as they call.
 type stepUps struct {
-	had   string
-	tries int
+	had, wanted string
+	tries       int
+	signed      bool // since it was asked for last
 }
 
 // more answers a server that wants scopes which the sign-in lacks. The next one asks for all that was granted, too.
@@ -147,10 +149,13 @@ func (t *transport) more(ch challenge, g *grant) error {
 	if g != nil {
 		had = g.Scopes
 	}
-	now := stepUps{had: strings.Join(had, " "), tries: 1}
+	now := stepUps{had: strings.Join(had, " "), wanted: strings.Join(ch.scopes, " "), tries: 1}
 	t.s.mu.Lock()
-	if last := t.s.refused[t.who()]; last.had == now.had {
-		now.tries += last.tries
+	if last, ok := t.s.refused[t.who()]; ok && last.had == now.had && last.wanted == now.wanted {
+		now.tries = last.tries
+		if last.signed {
+			now.tries++
+		}
 	}
 	if len(t.s.refused) >= maxKept {
 		clear(t.s.refused)

@@ -1,8 +1,10 @@
 package oauth
 
 import (
+	"errors"
 	"net/url"
 
+	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
 
@@ -12,6 +14,12 @@ func wrongMetadata(text string, err error) error {
 }
 
 func unreachable(host string, err error) error {
+	if _, ok := errors.AsType[*safehttp.RedirectError](err); ok || errors.Is(err, errMoved) {
+		return &schemas.Error{Code: schemas.CodeFailed, Text: host + " sends me on to another address, which I do not follow", Hint: "tell whoever runs the server", Err: err}
+	}
+	if _, ok := errors.AsType[*safehttp.BlockedError](err); ok {
+		return &schemas.Error{Code: schemas.CodeFailed, Text: host + " is at an address of a private network, which I do not contact", Hint: "tell whoever runs the server, or the operator of bobbin", Err: err}
+	}
 	return &schemas.Error{Code: schemas.CodeNotReady, Text: host + " could not be reached", Hint: "try again in a while", Err: err}
 }
 
