@@ -115,25 +115,38 @@ func (s *SignIns) place(ctx context.Context, by schemas.Caller, server schemas.S
 	return p, scope, nil
 }
 
-// ask sends one request without any credential, to hear the server's challenge.
+// ask sends a request without any credential, to hear the server's challenge; a second one where the server takes none of the first
+// kind. Neither begins a session.
 func (s *SignIns) ask(ctx context.Context, thread schemas.ThreadID, server schemas.Server) (challenge, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+	status, ch, err := s.knock(ctx, thread, server.URL, http.MethodGet, "")
+	if err == nil && server.Type != schemas.SSE && status >= 400 && status < 500 && status != http.StatusUnauthorized {
+		_, ch, err = s.knock(ctx, thread, server.URL, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	}
+	return ch, err
+}
+
+func (s *SignIns) knock(ctx context.Context, thread schemas.ThreadID, address, method, body string) (int, challenge, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
-		return challenge{}, wrongMetadata("the server's address cannot be read", err)
+		return 0, challenge{}, wrongMetadata("the server's address cannot be read", err)
 	}
 	req.Header.Set("Accept", "text/event-stream")
+	if body != "" {
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := s.opt.HTTP(thread).Do(req)
 	if err != nil {
-		return challenge{}, unreachable(hostOf(server.URL), plain(err))
+		return 0, challenge{}, unreachable(hostOf(address), plain(err))
 	}
 	_ = resp.Body.Close() // it may be a stream without an end
 	if resp.StatusCode != http.StatusUnauthorized {
-		return challenge{}, nil
+		return resp.StatusCode, challenge{}, nil
 	}
 	ch, _ := readChallenge(resp.Header)
-	return ch, nil
+	return resp.StatusCode, ch, nil
 }
 
 // Link begins a sign-in for the caller, in place of one they began before for the same server. It contacts the server and its

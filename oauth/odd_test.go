@@ -156,3 +156,19 @@ func TestDiscover_Words(t *testing.T) {
 		})
 	}
 }
+
+// TestDiscover_ChallengeAtPostOnly is a server that has nothing to get, and whose description is where only its challenge says.
+func TestDiscover_ChallengeAtPostOnly(t *testing.T) {
+	w := newWorld(t, nil)
+	w.r.challenge = `Basic realm="x", Bearer error="invalid_token", scope="write", resource_metadata="` + w.r.srv.URL + `/.well-known/oauth-protected-resource/mcp"`
+	w.r.handle = func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet {
+			rw.WriteHeader(http.StatusMethodNotAllowed)
+		}
+		return r.Method == http.MethodGet
+	}
+	o, err := w.s.Offer(t.Context(), local(), w.server())
+	if err != nil || strings.Join(o.Scopes, " ") != "write offline_access" {
+		t.Errorf("%v, %v", o, err)
+	}
+}
