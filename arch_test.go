@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 	"registry":                  {"registry/internal/session"},
 	"registry/internal/session": nil,
 	"oauth":                     nil,
+	"egress":                    nil,
 	"sandbox":                   nil,
 	"install":                   nil,
 	"vault":                     nil,

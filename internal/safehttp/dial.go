@@ -23,8 +23,9 @@ type dialer struct {
 	timeout       time.Duration
 	resolver      resolver
 	guard         *ssrf.Guardian
-	public        net.Dialer // its Control is the guard
-	loopback      net.Dialer // its Control lets only loopback pass
+	public        net.Dialer                                     // its Control is the guard
+	loopback      net.Dialer                                     // its Control lets only loopback pass
+	foreign       func(address string, addrs []netip.Addr) error // may refuse more; nil refuses none
 }
 
 func newDialer(o Options) *dialer {
@@ -69,20 +70,36 @@ func (d *dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 		}
 		return dialEach(ctx, &d.loopback, loopbackAddrs(host), port)
 	}
-	addrs, err := d.lookup(ctx, host)
+	addrs, opened, err := d.judged(ctx, host, port)
 	if err != nil {
-		return nil, &UnreachableError{cause: err}
+		return nil, err
 	}
 	dialer := &d.public
+	if opened {
+		dialer = d.allow.dialer(d.guard, host, port)
+	}
+	return dialEach(ctx, dialer, addrs, port)
+}
+
+// judged looks a host up and refuses it for the first address that is closed; opened says that one is open because it is listed.
+func (d *dialer) judged(ctx context.Context, host, port string) (addrs []netip.Addr, opened bool, err error) {
+	if addrs, err = d.lookup(ctx, host); err != nil {
+		return nil, false, &UnreachableError{cause: err}
+	}
 	for _, addr := range addrs {
 		if err := d.guard.SafeAddr(addr); err != nil {
 			if !d.allow.opens(host, port, addr) {
-				return nil, &BlockedError{cause: err}
+				return nil, false, &BlockedError{cause: err}
 			}
-			dialer = d.allow.dialer(d.guard, host, port)
+			opened = true
 		}
 	}
-	return dialEach(ctx, dialer, addrs, port)
+	if d.foreign != nil {
+		if err := d.foreign(net.JoinHostPort(host, port), addrs); err != nil {
+			return nil, false, err
+		}
+	}
+	return addrs, opened, nil
 }
 
 func (d *dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
