@@ -190,6 +190,10 @@ func (b *Bot) connectYours(ctx context.Context, t turn, name string) (Reply, err
 	if entry.Loan.Holds(b.opt.Now()) && entry.Loan.Member == t.caller.Member {
 		e.shared = "everybody in this thread, " + b.until(entry.Loan.Until) + ", since you lend it"
 	}
+	e.now = func(ctx context.Context, t turn) (schemas.Server, error) {
+		_, def, err := b.running(ctx, t, name)
+		return def, err
+	}
 	e.then = func(ctx context.Context, t turn) (Reply, error) {
 		k := holder{t.caller.Thread, t.caller.Member, name}
 		b.keep(&remote{by: t.caller, draft: schemas.Draft{Server: def}})

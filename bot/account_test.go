@@ -74,6 +74,30 @@ func TestCall_SignInOfAnotherRunsNothing(t *testing.T) {
 	}
 }
 
+// A connector that is edited or removed while its member signs in: the next sign-in is to what it is by then, or to nothing.
+func TestCall_SignInWhileEdited(t *testing.T) {
+	w, d, r := calling(t)
+	link := w.press(mallory(), r, "Connect yours")
+	now := w.cfg.Entries[0].Server
+	now.URL += "/v2"
+	w.cfg.Entries[0].Server, w.cfg.Entries[0].Approval.Definition, w.cfg.Entries[0].Approval.Fingerprint = now, now, now.Fingerprint()
+	clear(d.links) // as the edit ends them
+	over := w.fill(mallory(), link, map[string]string{"code": proofCode})
+	want(t, over, "this sign-in is over", "Sign in again")
+	again := w.press(mallory(), over, "Sign in again")
+	if got := d.links["link2"]; got == nil || got.in.Server.URL != now.URL {
+		t.Errorf("the next link is for %+v", got)
+	}
+	clear(d.links)
+	w.cfg.Entries = nil
+	over = w.fill(mallory(), again, map[string]string{"code": proofCode})
+	gone := w.press(mallory(), over, "Sign in again")
+	wantCode(t, gone, schemas.CodeNotFound)
+	if len(d.links) != 0 {
+		t.Error("a link to a connector that is removed")
+	}
+}
+
 func TestCall_NotNowAndTooLate(t *testing.T) {
 	for name, meanwhile := range map[string]func(*world, bot.Reply){
 		"not now":  func(w *world, r bot.Reply) { want(w.t, w.press(mallory(), r, "Not now"), "nothing was called") },

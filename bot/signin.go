@@ -41,6 +41,8 @@ type errand struct {
 	then   func(context.Context, turn) (Reply, error) // once, when the member is signed in
 	leave  func(context.Context, turn) (Reply, error)
 	key    func(turn) Reply // asks for an API key in its place; nil: it is here already, with a sign-in
+	// now gives the definition as it is approved, for a connector that is here already: it may be edited while its member signs in.
+	now func(context.Context, turn) (schemas.Server, error)
 	// undo takes back a sign-in that its member had left before the browser ended it; nil keeps it.
 	undo func(context.Context, schemas.Caller)
 
@@ -210,6 +212,13 @@ func bareHost(raw string) string {
 
 // begin asks for a link and gives it to the member alone.
 func (b *Bot) begin(ctx context.Context, t turn, e errand, device bool) (Reply, error) {
+	if e.now != nil {
+		def, err := e.now(ctx, t)
+		if err != nil {
+			return Reply{}, err
+		}
+		e.server = def
+	}
 	wait, cancel := context.WithTimeout(ctx, contactWait)
 	defer cancel()
 	l, err := b.opt.SignIns.Link(wait, schemas.SignIn{Caller: t.caller, Server: e.server, Shared: e.shared, Device: device})
