@@ -65,6 +65,9 @@ func gather[T any](ctx context.Context, r *Registry, c schemas.Caller, method st
 				return
 			}
 			defer i.release(time.Now())
+			if v := t.snap.Load().byName[i.name]; v == nil || r.actsAs(ctx, v.entry, c) != as {
+				return // whose sign-in it uses changed while it started
+			}
 			found[n], err = list(ctx, i)
 			if err != nil {
 				r.opt.Log.Info("a server did not list its resources or prompts", "thread", t.id, "server", v.entry.Name, "err", i.mask(err.Error()))
