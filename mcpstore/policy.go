@@ -45,6 +45,9 @@ func (s *Store) Rule(ctx context.Context, id schemas.ThreadID, change func(*sche
 		maps.DeleteFunc(p.Members, func(_ schemas.MemberID, r schemas.Rules) bool {
 			return len(r.Allow)+len(r.Ask)+len(r.Deny) == 0
 		})
+		if p.Egress.Empty() {
+			p.Egress = nil
+		}
 		if problems := checkPolicy(p); len(problems) > 0 {
 			return &schemas.Error{Code: schemas.CodeInvalid, Text: problems[0].Text, Hint: problems[0].Hint}
 		}
@@ -99,6 +102,9 @@ func clonePolicy(p schemas.Policy) schemas.Policy {
 		members[m] = cloneRules(r)
 	}
 	p.Members = members
+	if e := p.Egress; e != nil {
+		p.Egress = &schemas.EgressRules{Allow: slices.Clone(e.Allow), Ask: slices.Clone(e.Ask), Deny: slices.Clone(e.Deny)}
+	}
 	p.Grants, p.Permissions = slices.Clone(p.Grants), slices.Clone(p.Permissions)
 	return p
 }
@@ -172,6 +178,18 @@ func checkPolicy(p schemas.Policy) (problems schemas.Problems) {
 			}
 		}
 	}
+	if p.Egress != nil {
+		for _, list := range [][]string{p.Egress.Allow, p.Egress.Ask, p.Egress.Deny} {
+			if len(list) > maxPatterns {
+				bad(fmt.Sprintf("a list has %d hosts, at most %d are allowed", len(list), maxPatterns), "use *.example.com to cover several")
+			}
+			for _, host := range list {
+				if !schemas.ValidHost(host) {
+					bad(fmt.Sprintf("%.40q is no host", host), "write api.example.com, *.example.com or api.example.com:8443")
+				}
+			}
+		}
+	}
 	if len(p.Grants) > maxGrants {
 		bad(fmt.Sprintf("%d grants, at most %d are allowed", len(p.Grants), maxGrants), "take some back")
 	}
@@ -205,8 +223,8 @@ func (s *Store) buildPolicy(prev, next *snapshot, f content) {
 		next.cfg.Policy = prev.cfg.Policy
 	} else {
 		// The denials that stood there are unknown.
-		next.cfg.Policy = schemas.Policy{Thread: schemas.Rules{Deny: []string{"*"}}}
-		problems[0].Hint = strings.TrimPrefix(problems[0].Hint+"; until then every tool is denied", "; ")
+		next.cfg.Policy = schemas.Policy{Thread: schemas.Rules{Deny: []string{"*"}}, Egress: &schemas.EgressRules{Deny: []string{"*"}}}
+		problems[0].Hint = strings.TrimPrefix(problems[0].Hint+"; until then every tool and host is denied", "; ")
 	}
 	next.cfg.Problems = append(next.cfg.Problems, problems...)
 }

@@ -75,3 +75,36 @@ func TestPolicy_Broken(t *testing.T) {
 		t.Errorf("%+v", cfg)
 	}
 }
+
+func TestRule_Egress(t *testing.T) {
+	r := open(t, mcpstore.Options{})
+	set := func(f func(*schemas.Policy)) error {
+		return r.Rule(t.Context(), tid, func(p *schemas.Policy) error { f(p); return nil })
+	}
+	if err := set(func(p *schemas.Policy) {
+		p.Egress = &schemas.EgressRules{Allow: []string{"api.example.com:8443"}, Deny: []string{"*.example.org"}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	e := openAt(t, r.path, mcpstore.Options{}).load().Policy.Egress
+	if e == nil || !slices.Equal(e.Allow, []string{"api.example.com:8443"}) || !slices.Equal(e.Deny, []string{"*.example.org"}) {
+		t.Fatalf("%+v", e)
+	}
+	err := set(func(p *schemas.Policy) { p.Egress.Allow[0] = "http://a.example" })
+	if schemas.CodeOf(err) != schemas.CodeInvalid || !strings.Contains(err.Error(), "is no host") {
+		t.Error(err)
+	}
+	if got := r.load().Policy.Egress.Allow[0]; got != "api.example.com:8443" {
+		t.Errorf("a refused change got through: %s", got)
+	}
+	if err := set(func(p *schemas.Policy) { *p.Egress = schemas.EgressRules{} }); err != nil || strings.Contains(r.text("policy.json"), "egress") {
+		t.Errorf("%v %s", err, r.text("policy.json"))
+	}
+	for _, text := range []string{`{"thread": {}, "egress": {"deny": ["a b"]}}`, `{"thread": {}, "egress": {"denny": []}}`, `{"thread": {}, "egress": {"deny": [], "Deny": []}}`} {
+		r.hand("policy.json", text)
+		cfg := openAt(t, r.path, mcpstore.Options{}).load()
+		if got, _ := cfg.Policy.Egress.Decide("api.example.com", 443); got != schemas.Deny || len(cfg.Problems) == 0 {
+			t.Errorf("%s: %q %v", text, got, cfg.Problems)
+		}
+	}
+}
