@@ -116,6 +116,7 @@ func (c *call) paged(ctx context.Context, try func() (json.RawMessage, error)) (
 		}
 		err = c.recheck(ctx) // that took its time
 		if err == nil && c.as != as {
+			c.as = as // the request that ended was theirs
 			err = &schemas.Error{Code: schemas.CodeNotReady, Text: "whose sign-in " + c.tool.Server + " uses changed meanwhile; the call did not run"}
 		}
 		if err != nil {
