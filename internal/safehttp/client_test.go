@@ -251,20 +251,6 @@ func TestClient_Redirects(t *testing.T) {
 	}
 }
 
-func TestClient_ProxyVariablesIgnored(t *testing.T) {
-	var hits atomic.Int32
-	proxy := server(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) })
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"} {
-		t.Setenv(name, proxy.URL)
-	}
-	c := client(t, safehttp.Options{AllowLoopback: true, Resolver: &answers{sets: [][]string{{"10.0.0.1"}}}})
-	_, err := send(t, c, http.MethodGet, "https://intern.example/")
-	var blocked *safehttp.BlockedError
-	if !errors.As(err, &blocked) || hits.Load() != 0 {
-		t.Errorf("%d hits, %v", hits.Load(), err)
-	}
-}
-
 // endless writes until the client goes away.
 func endless(w io.Writer, total int) {
 	chunk := bytes.Repeat([]byte("a"), 1<<16)
