@@ -59,6 +59,7 @@ var only = map[string]struct {
 	"github.com/fsnotify/fsnotify":  {[]string{"mcpstore"}, "one watcher serves hand edits and commits alike"},
 	"golang.org/x/oauth2":           {[]string{"oauth"}, "tokens are handled at one place"},
 	"os/exec":                       {[]string{"sandbox"}, "every program starts at one place, which also ends it"},
+	"github.com/moby/moby":          {[]string{"sandbox"}, "who can ask the engine for a container is root: it is asked at one place, for one kind"},
 	"github.com/spf13/cobra":        {[]string{"cmd/bobbin"}, "flags belong to the wiring"},
 	"github.com/gofrs/flock":        {[]string{"internal/durable", "audit"}, "locks between processes are made by the leaf"},
 	"github.com/getkin/kin-openapi": {[]string{"bot/discord/discordtest"}, "a description of somebody's API is for tests"},

@@ -26,8 +26,21 @@ const (
 	scriptMark = `"%&|<>^!` + "\r\n"
 )
 
-// check refuses what no program may be started with.
+// check refuses what no program may be started with on this machine.
 func check(l schemas.Launch) error {
+	if err := checkSize(l); err != nil {
+		return err
+	}
+	for name := range l.Env {
+		if changesProgram(name) {
+			return refusal(schemas.CodeDenied, name+" changes what runs; it is not allowed outside a container", "remove "+name+", or run servers in containers")
+		}
+	}
+	return nil
+}
+
+// checkSize refuses what no program may be started with anywhere.
+func checkSize(l schemas.Launch) error {
 	if !l.Owner.Valid() {
 		return refusal(schemas.CodeInvalid, "the server has no owner", "")
 	}
@@ -64,8 +77,6 @@ func checkVariable(name string, value schemas.Secret) error {
 	switch v := value.Reveal(); {
 	case name == "" || len(name) > maxArg || strings.ContainsAny(name, "=\x00\r\n"):
 		return refusal(schemas.CodeInvalid, fmt.Sprintf("%.40q is not a name for an environment variable", name), "use letters, digits and _")
-	case changesProgram(name):
-		return refusal(schemas.CodeDenied, name+" changes what runs; it is not allowed outside a container", "remove "+name+", or run servers in containers")
 	case strings.EqualFold(name, markName):
 		return refusal(schemas.CodeDenied, name+" belongs to bobbin", "use another name")
 	case strings.ContainsRune(v, 0):

@@ -1,0 +1,292 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"bobbin/internal/durable"
+	"bobbin/schemas"
+)
+
+const (
+	pingTime   = 3 * time.Second
+	engineTime = 30 * time.Second // one call of the engine
+	stopTime   = 20 * time.Second // of one container: the engine kills it after 10
+	idleTime   = 15 * time.Minute
+	maxBoxes   = 10_000
+)
+
+// egress lets what runs in a sandbox reach the outside. Serve answers the connections of one sandbox until ctx ends, then returns;
+// it is called once for every start of a sandbox, concurrently for several. who says for whom a request is, by the user name in its
+// Proxy-Authorization, which each program is given with the proxy's address. One that is not known here is the member's, in the
+// thread that used the sandbox last, and never an installation.
+type egress interface {
+	Serve(ctx context.Context, l net.Listener, who func(label string) schemas.Contact) error
+}
+
+// DockerOptions of a Docker.
+type DockerOptions struct {
+	Boxes     *durable.Dir  // one folder a sandbox, with its sockets; required
+	Engine    string        // unix://…; "" = DOCKER_HOST, else the usual socket
+	Image     string        // "" = bobbin-sandbox; it is never pulled
+	Binary    string        // a static bobbin for this machine; "" = this program
+	PerServer bool          // one container a server, not one a member
+	Runtime   string        // such as runsc; "" = the engine's default
+	Idle      time.Duration // without a server or a command, a container is stopped; 0 = 15 min
+	Egress    egress        // nil: no way out
+	Log       *slog.Logger  // discarded
+}
+
+// Docker launches servers and commands in containers of a Docker engine: one a member, which lives on and is found again after a
+// restart of bobbin. It is safe for concurrent use.
+type Docker struct {
+	opt      DockerOptions
+	engine   *client.Client
+	instance string
+	image    string // id
+	build    string // of the program that is mounted
+	folder   string // of the sandboxes, absolute
+	opened   time.Time
+
+	life context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	boxes  map[string]*box
+}
+
+// NewDocker looks whether an engine answers and has the image. Errors are *schemas.Error and say in words what is missing.
+// Close ends it; ctx ends only what it does between calls.
+func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
+	if opt.Boxes == nil {
+		return nil, errors.New("sandbox: no folder for sandboxes")
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Image == "" {
+		opt.Image = "bobbin-sandbox"
+	}
+	if opt.Idle <= 0 {
+		opt.Idle = idleTime
+	}
+	if runtime.GOOS != "linux" {
+		return nil, refusal(schemas.CodeMissing, "containers need bobbin on Linux, beside the engine: on "+runtime.GOOS+" the engine is in a machine of its own, which shares no sockets",
+			"run bobbin on Linux (WSL counts), or use --sandbox process")
+	}
+	d := &Docker{opt: opt, opened: time.Now(), boxes: map[string]*box{}}
+	if err := d.look(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.opt.Binary, d.build, err = static(opt.Binary); err != nil {
+		return nil, err
+	}
+	if d.instance, err = instance(opt.Boxes); err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder", Err: err}
+	}
+	if d.folder, err = filepath.Abs(opt.Boxes.Path()); err != nil {
+		return nil, err
+	}
+	d.life, d.end = context.WithCancel(ctx)
+	d.work.Go(d.rest)
+	return d, nil
+}
+
+// look asks the engine whether it is there and has the image.
+func (d *Docker) look(ctx context.Context) error {
+	how := []client.Opt{client.FromEnv}
+	if d.opt.Engine != "" {
+		how = []client.Opt{client.WithHost(d.opt.Engine)}
+	}
+	var err error
+	if d.engine, err = client.New(how...); err != nil {
+		return &schemas.Error{Code: schemas.CodeInvalid, Text: "the address of the container engine is wrong", Hint: "look at DOCKER_HOST", Err: err}
+	}
+	host := d.engine.DaemonHost()
+	if !strings.HasPrefix(host, "unix://") {
+		return refusal(schemas.CodeInvalid, "the container engine at "+host+" is on another machine: sandboxes share a folder with bobbin", "name one of this machine: DOCKER_HOST=unix:///var/run/docker.sock")
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	if _, err := d.engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		hint := "start Docker, or name its socket in DOCKER_HOST; without it: --sandbox process"
+		if errors.Is(err, fs.ErrPermission) {
+			hint = "put the user who runs bobbin into the group docker, or use a rootless engine"
+		}
+		return &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
+	}
+	image, err := d.engine.ImageInspect(ctx, d.opt.Image)
+	switch {
+	case errdefs.IsNotFound(err):
+		return refusal(schemas.CodeMissing, "the container engine has no image "+d.opt.Image, "build it: docker build -t "+d.opt.Image+" sandbox, or name another with --sandbox-image")
+	case err != nil:
+		return &schemas.Error{Code: schemas.CodeMissing, Text: "the container engine does not say whether it has the image " + d.opt.Image, Hint: "see its log", Err: err}
+	}
+	d.image = image.ID
+	return nil
+}
+
+// static finds the program to mount, and names its present state. It must run in an image that has no C library of ours.
+func static(binary string) (path, build string, err error) {
+	if path = binary; path == "" {
+		if path, err = os.Executable(); err != nil {
+			return "", "", &schemas.Error{Code: schemas.CodeMissing, Text: "the system does not say where bobbin's program is", Hint: "use --sandbox process", Err: err}
+		}
+	}
+	if path, err = filepath.Abs(path); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	var file *elf.File
+	if err == nil {
+		file, err = elf.Open(path)
+	}
+	if err != nil {
+		return "", "", &schemas.Error{Code: schemas.CodeMissing, Text: "bobbin's own program cannot be read, and sandboxes need it", Hint: "check " + path, Err: err}
+	}
+	defer file.Close()
+	for _, part := range file.Progs {
+		if part.Type == elf.PT_INTERP {
+			return "", "", refusal(schemas.CodeMissing, "bobbin was built with cgo, so its program does not run in a sandbox", "build it with CGO_ENABLED=0: make build")
+		}
+	}
+	return path, fmt.Sprint(path, info.Size(), info.ModTime().UnixNano()), nil
+}
+
+// instance tells the sandboxes of this data folder from those of another bobbin at the same engine.
+func instance(boxes *durable.Dir) (string, error) {
+	const name = "instance"
+	if !boxes.Has(name) {
+		if err := boxes.Write(name, []byte(hash(rand.Text()))); err != nil {
+			return "", err
+		}
+	}
+	id, err := boxes.Read(name, 64)
+	if err == nil && len(id) != 32 {
+		err = errors.New("sandbox: the instance's id is damaged")
+	}
+	return string(id), err
+}
+
+// Place says where servers run.
+func (d *Docker) Place() schemas.Place {
+	p := schemas.Place{Available: true, Isolated: true, Where: "your sandbox (container, no access to this machine)", Reach: "nothing: the sandbox has no network"}
+	if d.opt.Egress != nil {
+		p.Reach = "the public internet, by way of the egress proxy"
+	}
+	return p
+}
+
+// box finds or makes what is known of one sandbox. thread and server are "" for a member's own.
+func (d *Docker) box(m schemas.MemberID, thread schemas.ThreadID, server string) (*box, error) {
+	if !m.Valid() {
+		return nil, refusal(schemas.CodeInvalid, "the server has no owner", "")
+	}
+	p := plan{
+		instance: d.instance, member: hash(d.instance, string(m)), volume: volumeOf(m),
+		image: d.image, binary: d.opt.Binary, runtime: d.opt.Runtime, perServer: server != "",
+	}
+	if p.box = p.member; server != "" {
+		p.box = hash(d.instance, string(m), string(thread), server)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closing()
+	}
+	b := d.boxes[p.box]
+	if b == nil {
+		if len(d.boxes) >= maxBoxes {
+			return nil, refusal(schemas.CodeNotReady, "there are too many sandboxes", "ask the operator")
+		}
+		p.folder = filepath.Join(d.folder, p.box, "run")
+		b = &box{d: d, plan: p, owner: m, server: server, labels: map[string]schemas.Contact{}, idle: time.Now(), turn: make(chan struct{}, 1)}
+		b.thread.Store(&thread)
+		d.boxes[p.box] = b
+	}
+	return b, nil
+}
+
+func (d *Docker) all() []*box {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	boxes := make([]*box, 0, len(d.boxes))
+	for _, b := range d.boxes {
+		boxes = append(boxes, b)
+	}
+	return boxes
+}
+
+// rest stops sandboxes that nobody uses, also those that an earlier bobbin left running.
+func (d *Docker) rest() {
+	tick := time.NewTicker(max(min(d.opt.Idle/4, time.Minute), 50*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.life.Done():
+			return
+		case <-tick.C:
+		}
+		known := map[string]bool{}
+		for _, b := range d.all() {
+			known[b.box] = true
+			if b.stopIdle(d.life, d.opt.Idle) {
+				d.opt.Log.Info("a sandbox is idle and was stopped", "box", b.box)
+			}
+		}
+		if time.Since(d.opened) > d.opt.Idle {
+			d.stopUnknown(d.life, known)
+		}
+	}
+}
+
+func (d *Docker) stopUnknown(ctx context.Context, known map[string]bool) {
+	found, err := d.find(ctx, labelInstance, d.instance, false)
+	if err != nil {
+		return
+	}
+	for _, c := range found {
+		if !known[c.Labels[labelBox]] {
+			_ = d.stop(ctx, c.ID)
+		}
+	}
+}
+
+// Close ends every server and command and stops every sandbox, all at once; it waits for them, 20 s at most. Containers and
+// workspaces stay. Launch and Exec refuse from then on.
+func (d *Docker) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.life), stopTime)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, b := range d.all() {
+		all.Go(func() { _ = b.halt(ctx) })
+	}
+	all.Wait()
+	d.end()
+	d.work.Wait()
+	return d.engine.Close()
+}
