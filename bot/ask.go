@@ -12,8 +12,9 @@ import (
 
 // openAsk is a question that waits for its member.
 type openAsk struct {
-	notice Notice
-	answer chan schemas.Answer
+	notice  Notice
+	answer  chan schemas.Answer // room for one
+	contact *schemas.Contact    // of a question about a host, which a rule answers, too
 }
 
 // Ask is the gate of calls that need a yes: it posts a card to the requester and waits for the answer or the end of ctx.
@@ -33,6 +34,11 @@ func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) 
 	b.publish(Notice{Thread: ask.Caller.Thread, Reply: Reply{Blocks: []Block{{
 		Text: "waiting for " + at(ask.Caller.Member, ask.Caller.Name) + " to allow " + clean(name)}}}}, ask.Caller.Member)
 	defer b.askDone(a)
+	return b.await(ctx, a, "nobody answered whether "+name+" may run, so it did not", "ask for it again")
+}
+
+// await gives the answer. When ctx ends first, the card is settled with the words for nobody's answer.
+func (b *Bot) await(ctx context.Context, a *openAsk, nobody, hint string) (schemas.Answer, error) {
 	select {
 	case answer := <-a.answer:
 		return answer, nil
@@ -44,10 +50,9 @@ func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) 
 		return answer, nil
 	default:
 	}
-	b.publish(Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: Reply{Private: true, Replace: a.notice.Reply.ID,
-		Blocks: []Block{{Text: "nobody answered whether " + clean(name) + " may run, so it did not"}}}}, "")
-	return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeExpired, Text: "nobody answered whether " + name + " may run, so it did not",
-		Hint: "ask for it again", Err: ctx.Err()}
+	b.publish(Notice{Thread: a.notice.Thread, To: a.notice.To, Reply: Reply{Private: true, Replace: a.notice.Reply.ID,
+		Blocks: []Block{{Text: clean(nobody)}}}}, "")
+	return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeExpired, Text: nobody, Hint: hint, Err: ctx.Err()}
 }
 
 func (b *Bot) askAloud(a *openAsk) bool {
@@ -67,10 +72,13 @@ func (b *Bot) askDone(a *openAsk) {
 	b.ears.asks = slices.DeleteFunc(b.ears.asks, func(o *openAsk) bool { return o == a })
 }
 
-func (d *deck) drop(id string) {
+// drop takes a card away; true: it was open, and nobody else answers it.
+func (d *deck) drop(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	_, ok := d.open[id]
 	delete(d.open, id)
+	return ok
 }
 
 func (b *Bot) askCard(ask schemas.Ask, a *openAsk) Reply {

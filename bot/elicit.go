@@ -141,7 +141,7 @@ func (b *Bot) pageQuestion(waiting context.Context, q schemas.Elicit, answers ch
 		{Facts: []Fact{{Label: "host", Value: "`" + host + "`", Note: "press Continue when you are done there"}}},
 		{Warning: "The page is not bobbin's: `" + server + "` chose it. Open it only if you know that host, and never give it a secret that you keep with bobbin."},
 	}}
-	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return strings.HasPrefix(label, "xn--") }) {
+	if lookalike(host) {
 		r = append1(r, Block{Warning: "`" + host + "` is written with letters that can look like those of another name."})
 	}
 	r = append1(r, Block{Open: &Open{Label: "Open " + host, URL: q.URL}})

@@ -17,6 +17,9 @@ func ruleVerb(list string) func(*Bot, context.Context, turn) (Reply, error) {
 // rule changes a list. A member's own lists only narrow; the thread's are a manager's, and allow is confirmed on a card.
 func (b *Bot) rule(ctx context.Context, t turn, list string) (Reply, error) {
 	pattern, who := t.arg("pattern"), strings.TrimPrefix(t.arg("who"), "@")
+	if host, ok := strings.CutPrefix(pattern, hostRule); ok {
+		return b.hostRule(ctx, t, list, strings.ToLower(host), who)
+	}
 	if err := checkPattern(pattern); err != nil {
 		return Reply{}, err
 	}
@@ -212,6 +215,9 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 	}
 	group("for the thread", cfg.Policy.Thread)
 	group("for you", cfg.Policy.Members[t.caller.Member])
+	if e := cfg.Policy.Egress; e != nil {
+		group("hosts that sandboxes may reach", prefixed(*e))
+	}
 	now, headed := b.opt.Now(), false
 	for _, g := range cfg.Policy.Grants {
 		if g.Member != t.caller.Member || (g.Until != nil && !now.Before(*g.Until)) {

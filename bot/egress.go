@@ -1,0 +1,263 @@
+package bot
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// hostRule marks a rule about a host, as the lists of tools and of hosts share their commands.
+const hostRule = "host:"
+
+// contactTTL is how long a program waits for a yes to a host: longer, and it gives up by itself.
+const contactTTL = time.Minute
+
+// maxContacts is how many questions about hosts a member has open at once, so that no program floods them with cards.
+const maxContacts = 8
+
+// Contact is the gate of hosts that need a yes: it posts a card to the member whose sandbox wants to reach one, and waits for
+// the answer, the end of ctx, or a minute. Always and never change the thread's rules when a manager says them; they are stored
+// before it returns, and a rule about the host that is made meanwhile answers, too. Without a door that reaches the member it
+// answers CodeAsk at once, at the end CodeExpired; whenever there is an error the host must not be reached.
+func (b *Bot) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, contactTTL)
+	defer cancel()
+	host := contactHost(c)
+	if !schemas.ValidHost(host) || strings.Contains(host, "*") || host != strings.ToLower(host) || c.Port < 1 || c.Port > 65535 {
+		return schemas.AnswerDeny, invalid("that is no host", "")
+	}
+	refused := &schemas.Error{Code: schemas.CodeAsk, Text: host + " needs a yes first, and nobody could be asked",
+		Hint: "open the thread in a chat door, or a manager can `/mcp policy allow " + hostRule + host + "`"}
+	a := &openAsk{answer: make(chan schemas.Answer, 1), contact: &c}
+	if b.contacts(c) >= maxContacts {
+		refused.Text, refused.Hint = host+" needs a yes first, and too many questions about hosts are open already", "answer those first"
+		return schemas.AnswerDeny, refused
+	}
+	a.notice = Notice{Thread: c.Thread, To: c.Member, Reply: b.hostCard(ctx, c, host, a)}
+	if !b.askAloud(a) {
+		b.cards.drop(a.notice.Reply.ID)
+		return schemas.AnswerDeny, refused
+	}
+	defer b.askDone(a)
+	return b.await(ctx, a, "nobody answered whether "+host+" may be reached, so it was not", "ask for it again")
+}
+
+// contacts counts a member's open questions about hosts.
+func (b *Bot) contacts(c schemas.Contact) int {
+	b.ears.mu.Lock()
+	defer b.ears.mu.Unlock()
+	n := 0
+	for _, o := range b.ears.asks {
+		if o.contact != nil && o.contact.Thread == c.Thread && o.contact.Member == c.Member {
+			n++
+		}
+	}
+	return n
+}
+
+// answered lets go on what waits for an answer that the rules give by now, and settles its card.
+func (b *Bot) answered(thread schemas.ThreadID, rules schemas.EgressRules) {
+	b.ears.mu.Lock()
+	asks := slices.Clone(b.ears.asks)
+	b.ears.mu.Unlock()
+	for _, o := range asks {
+		if o.contact == nil || o.contact.Thread != thread {
+			continue
+		}
+		answer, text := schemas.AnswerAlways, " may be reached from this thread: a rule says so"
+		switch verb, _ := rules.Decide(o.contact.Host, o.contact.Port); verb {
+		case schemas.Allow:
+		case schemas.Deny:
+			answer, text = schemas.AnswerDeny, " is never reached from this thread: a rule says so"
+		default:
+			continue
+		}
+		if b.cards.drop(o.notice.Reply.ID) { // else its own answer is on its way
+			o.answer <- answer
+			b.publish(Notice{Thread: thread, To: o.notice.To, Reply: Reply{Private: true, Replace: o.notice.Reply.ID,
+				Blocks: []Block{{Text: clean(contactHost(*o.contact)) + text}}}}, "")
+		}
+	}
+}
+
+// contactHost is a host as rules write it. The ports of the web are left out, so that one answer holds for both.
+func contactHost(c schemas.Contact) string {
+	if c.Port == 443 || c.Port == 80 {
+		return c.Host
+	}
+	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+}
+
+func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *openAsk) Reply {
+	who := "a program in your sandbox"
+	if c.Server != "" {
+		who = short(clean(c.Server), 64)
+	}
+	always := "every program of this thread, every port"
+	if c.Port != 443 && c.Port != 80 {
+		always = "every program of this thread"
+	}
+	r := Reply{Private: true, Blocks: []Block{{Text: who + " tried " + clean(host)},
+		{Facts: []Fact{{Label: "port", Value: strconv.Itoa(c.Port)}, {Label: "once", Value: "lets it connect for a minute"},
+			{Label: "always", Value: "for " + always, Note: "a manager's"}}},
+		{Warning: "What a program knows, it can send there, values from your vault included."}}}
+	if lookalike(c.Host) {
+		r = append1(r, Block{Warning: "`" + clean(c.Host) + "` is written with letters that can look like those of another name."})
+	}
+	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}, {Key: string(schemas.AnswerAlways), Label: "Always here"},
+		{Key: string(schemas.AnswerDeny), Label: "Never"}}
+	by := schemas.Caller{Thread: c.Thread, Member: c.Member}
+	// Always stays open for one who may not say it.
+	d := &card{by: by, role: schemas.Member, ttl: contactTTL, look: []string{string(schemas.AnswerAlways)}, may: requesterOnly(by)}
+	d.act = unlessOver(ctx, func(ctx context.Context, t turn, act Action) (Reply, error) {
+		if schemas.Answer(act.Choice) == schemas.AnswerAlways {
+			if !t.caller.Manages() {
+				return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can open a host for always; `Once` is yours",
+					Hint: "`/mcp policy allow " + hostRule + clean(host) + "` asks one"}
+			}
+			if !b.cards.take(act.ID, d) {
+				return Reply{}, gone()
+			}
+		}
+		r, err := b.hostAnswer(ctx, t, c, host, a, schemas.Answer(act.Choice))
+		if err != nil {
+			r = b.refusal(t.caller, err)
+		}
+		r.Replace = act.ID
+		return r, nil
+	})
+	return b.deal(d, r)
+}
+
+// lookalike reports whether a host is written with letters beyond ASCII (RFC 5891).
+func lookalike(host string) bool {
+	return slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return strings.HasPrefix(label, "xn--") })
+}
+
+// hostAnswer stores what outlives the connection, then lets it go on. A yes that cannot be written down is none.
+func (b *Bot) hostAnswer(ctx context.Context, t turn, c schemas.Contact, host string, a *openAsk, said schemas.Answer) (Reply, error) {
+	text, list := "", ""
+	switch {
+	case said == schemas.AnswerOnce:
+		text = clean(host) + " may be reached for a minute"
+	case said == schemas.AnswerAlways:
+		list, text = "allow", clean(host)+" may be reached from this thread"
+	case t.caller.Manages():
+		list, text = "deny", clean(host)+" is never reached from this thread"
+	default:
+		text = clean(host) + " stays closed to your sandbox for an hour; a manager can close it for good"
+	}
+	err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Server: c.Server, Detail: text})
+	if err == nil && list != "" {
+		_, err = b.storeHost(ctx, t.caller.Thread, list, host)
+	}
+	if err != nil {
+		a.answer <- schemas.AnswerDeny
+		return Reply{}, err
+	}
+	a.answer <- said
+	if list != "" {
+		text += " · `/mcp policy forget " + hostRule + clean(host) + "`"
+	}
+	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
+}
+
+// hostRule is /mcp policy allow, ask, deny and forget with a host. Rules about hosts are the thread's and a manager's.
+func (b *Bot) hostRule(ctx context.Context, t turn, list, host, who string) (Reply, error) {
+	switch {
+	case !schemas.ValidHost(host):
+		return Reply{}, invalid("that is no host", "`/mcp policy "+list+" host:api.example.com`, or host:*.example.com, or with a port host:api.example.com:8443")
+	case who != "":
+		return Reply{}, invalid("rules about hosts are for the whole thread", "`/mcp policy "+list+" "+hostRule+host+"`")
+	case list == "allow":
+		return b.hostAllowCard(t, host), nil
+	case !t.caller.Manages():
+		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules"}
+	}
+	return b.setHost(ctx, t, list, host)
+}
+
+func (b *Bot) hostAllowCard(t turn, host string) Reply {
+	what := clean(host)
+	if host == "*" {
+		what = "every public host"
+	}
+	warning := "They then reach it without a question, and can send there what they know. Addresses that are not public stay closed."
+	if !t.caller.Manages() {
+		warning += " A manager of the thread has to confirm."
+	}
+	r := Reply{Blocks: []Block{{Text: "let the sandboxes of everyone in this thread reach " + what + "?"}, {Warning: warning}},
+		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}}}
+	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice != keyConfirm {
+			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + hostRule + clean(host)})
+			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
+		}
+		return b.setHost(ctx, t, "allow", host)
+	}
+	return b.deal(c, r)
+}
+
+func (b *Bot) setHost(ctx context.Context, t turn, list, host string) (Reply, error) {
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: list + " " + hostRule + host + " for the thread"}); err != nil {
+		return Reply{}, err
+	}
+	found, err := b.storeHost(ctx, t.caller.Thread, list, host)
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case list == "forget" && !found:
+		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
+	case list == "forget":
+		return Reply{Blocks: []Block{{Text: "the rule about " + clean(host) + " is taken back"}}}, nil
+	}
+	return Reply{Blocks: []Block{{Text: clean(host) + " is on the " + list + " list of hosts for the thread · `/mcp policy forget " + hostRule + clean(host) + "` takes it back"}}}, nil
+}
+
+// storeHost moves a host to one list, or off all of them; found says that it stood on one before.
+func (b *Bot) storeHost(ctx context.Context, thread schemas.ThreadID, list, host string) (found bool, err error) {
+	e := schemas.EgressRules{}
+	err = b.opt.Rules.Rule(ctx, thread, func(p *schemas.Policy) error {
+		e = schemas.EgressRules{}
+		if p.Egress != nil {
+			e = *p.Egress
+		}
+		found = false
+		lists := map[string]*[]string{"allow": &e.Allow, "ask": &e.Ask, "deny": &e.Deny}
+		for name, l := range lists {
+			found = found || slices.Contains(*l, host)
+			*l = slices.DeleteFunc(slices.Clone(*l), func(h string) bool { return h == host })
+			if name == list {
+				*l = append(*l, host)
+			}
+		}
+		if p.Egress = nil; !e.Empty() {
+			stored := e
+			p.Egress = &stored
+		}
+		return nil
+	})
+	if err == nil {
+		b.answered(thread, e)
+		b.Changed(thread)
+	}
+	return found, err
+}
+
+// prefixed gives the lists as the commands take them.
+func prefixed(e schemas.EgressRules) schemas.Rules {
+	mark := func(hosts []string) []string {
+		var out []string
+		for _, h := range hosts {
+			out = append(out, hostRule+h)
+		}
+		return out
+	}
+	return schemas.Rules{Allow: mark(e.Allow), Ask: mark(e.Ask), Deny: mark(e.Deny)}
+}
