@@ -15,7 +15,10 @@ import (
 	"bobbin/schemas"
 )
 
-var who = install.Who{Thread: "T1", Member: "U1"}
+const (
+	thread = schemas.ThreadID("T1")
+	member = schemas.MemberID("U1")
+)
 
 // said is one command that a replay expects, and its answer. An args entry of "*" fits any word.
 type said struct {
@@ -38,7 +41,7 @@ func (r *replay) Exec(_ context.Context, e schemas.Exec) (schemas.Executed, erro
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = append(r.seen, e)
-	if e.Thread != who.Thread || e.Member != who.Member || !e.Install || e.Timeout == 0 {
+	if e.Thread != thread || e.Member != member || !e.Install || e.Timeout == 0 {
 		r.t.Errorf("%q: wrong member, thread, time or not marked as an installation: %+v", e.Args, e)
 	}
 	got := strings.Join(e.Args, " ")
@@ -75,7 +78,7 @@ func fits(want string, got []string) bool {
 func (r *replay) Put(_ context.Context, m schemas.MemberID, dir, name string, data []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m != who.Member {
+	if m != member {
 		r.t.Errorf("put for %q", m)
 	}
 	if r.put == nil {

@@ -14,7 +14,7 @@ import (
 	"bobbin/schemas"
 )
 
-func (in *Installer) git(ctx context.Context, j *job, r request, p *Plan) error {
+func (in *Installer) git(ctx context.Context, j *job, r request, p *schemas.PackagePlan) error {
 	sha, err := commitOf(ctx, j, r)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (in *Installer) git(ctx context.Context, j *job, r request, p *Plan) error 
 		}
 		t.top = strings.Split(strings.TrimSpace(top), "\n")
 		p.Env = t.env()
-		p.checks = []check{{args: []string{"git", "-C", p.Folder, "rev-parse", "HEAD"}, read: func(out string) ([]schemas.Note, error) {
+		workOf(p).checks = []check{{args: []string{"git", "-C", p.Folder, "rev-parse", "HEAD"}, read: func(out string) ([]schemas.Note, error) {
 			if strings.TrimSpace(out) != sha {
 				return nil, failed("git checked out another commit than was confirmed; it was removed")
 			}
@@ -129,7 +129,7 @@ func (t tree) env() []string {
 	return documented(text.String())
 }
 
-func (t tree) node(p *Plan) error {
+func (t tree) node(p *schemas.PackagePlan) error {
 	raw, err := t.show("package.json")
 	if err != nil {
 		return err
@@ -188,11 +188,11 @@ func (t tree) node(p *Plan) error {
 	}
 	main := path.Join(p.Folder, script)
 	p.Server.Command, p.Server.Args = node, []string{main}
-	p.checks = append(p.checks, there(main))
+	workOf(p).check(there(main))
 	return nil
 }
 
-func (t tree) python(p *Plan) error {
+func (t tree) python(p *schemas.PackagePlan) error {
 	raw, err := t.show("pyproject.toml")
 	if err != nil {
 		return err
@@ -231,6 +231,6 @@ func (t tree) python(p *Plan) error {
 	p.Notes = append(p.Notes, schemas.Note{Kind: schemas.NoteUnpinned, Server: p.Spec.Name, Text: "what it depends on is chosen while installing"})
 	p.Commands = append(p.Commands, []string{python, "-m", "venv", "--without-pip", venv.Folder},
 		[]string{python, "-m", "pip", "--python", path.Join(venv.Folder, "bin/python"), "install", "--no-input", "--disable-pip-version-check", "--", p.Folder})
-	p.checks = append(p.checks, there(p.Server.Command))
+	workOf(p).check(there(p.Server.Command))
 	return nil
 }

@@ -53,7 +53,7 @@ func TestReal_GitNode(t *testing.T) {
 		"package-lock.json": `{"name":"acme","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{"":{"name":"acme","version":"1.0.0"}}}`,
 		"index.js":          "console.log('one')", ".env.example": "ACME_URL=x\n", "README.md": "x"})
 	in := install.New(l, l, install.Options{Workspace: l.root})
-	p, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.Git, Spec: repo})
+	p, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Git, Spec: repo})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestReal_GitNode(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	second := commit(map[string]string{"index.js": "console.log('two')"})
-	log, err := in.Install(t.Context(), who, p, nil)
+	log, err := in.Install(t.Context(), thread, member, p, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.Text)
 	}
@@ -72,15 +72,15 @@ func TestReal_GitNode(t *testing.T) {
 		t.Error("a script ran")
 	}
 	for _, ref := range []string{"#v1", "#main", "#" + second} {
-		p, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.Git, Spec: repo + ref})
+		p, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Git, Spec: repo + ref})
 		if err != nil || p.Version != second {
 			t.Errorf("%s: %v %s", ref, err, p.Version)
 		}
 	}
-	if _, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.Git, Spec: repo + "#nope"}); schemas.CodeOf(err) != schemas.CodeNotFound {
+	if _, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Git, Spec: repo + "#nope"}); schemas.CodeOf(err) != schemas.CodeNotFound {
 		t.Error(err)
 	}
-	if up, err := in.Upgrade(t.Context(), who, log.Server, ""); err != nil || up.Same || up.Plan.Version != second {
+	if up, err := in.Upgrade(t.Context(), thread, member, log.Server, ""); err != nil || up.Same || up.Plan.Version != second {
 		t.Errorf("%v %+v", err, up)
 	}
 }
@@ -92,19 +92,19 @@ func TestReal_GitBuild(t *testing.T) {
 	commit(map[string]string{"package.json": `{"name":"acme","version":"1.0.0","main":"dist/index.js","scripts":{"build":"node build.js"}}`,
 		"build.js": `const f=require("fs");f.mkdirSync("dist",{recursive:true});f.writeFileSync("dist/index.js","console.log('built')")`})
 	in := install.New(l, l, install.Options{Workspace: l.root})
-	spec := install.Spec{Kind: install.Git, Spec: repo}
-	p, err := in.Resolve(t.Context(), who, spec)
+	spec := schemas.Package{Kind: schemas.Git, Spec: repo}
+	p, err := in.Resolve(t.Context(), thread, member, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.Install(t.Context(), who, p, nil); !p.Must || schemas.CodeOf(err) != schemas.CodeAsk {
+	if _, err := in.Install(t.Context(), thread, member, p, nil); !p.Must || schemas.CodeOf(err) != schemas.CodeAsk {
 		t.Errorf("%v %+v", err, p)
 	}
 	spec.Scripts = true
-	if p, err = in.Resolve(t.Context(), who, spec); err != nil {
+	if p, err = in.Resolve(t.Context(), thread, member, spec); err != nil {
 		t.Fatal(err)
 	}
-	log, err := in.Install(t.Context(), who, p, nil)
+	log, err := in.Install(t.Context(), thread, member, p, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.Text)
 	}
@@ -118,11 +118,11 @@ func TestReal_GitOther(t *testing.T) {
 	commit := repository(t, &l, nil)
 	commit(map[string]string{"README.md": "x"})
 	in := install.New(l, l, install.Options{Workspace: l.root})
-	if _, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.Git, Spec: repo}); schemas.CodeOf(err) != schemas.CodeInvalid {
+	if _, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Git, Spec: repo}); schemas.CodeOf(err) != schemas.CodeInvalid {
 		t.Error(err)
 	}
 	commit(map[string]string{"pyproject.toml": "[project]\nname='acme-weather'\nversion='1'\nlicense={text='MIT'}\n[project.scripts]\nacme='acme:main'\n[build-system]\nbuild-backend='hatchling.build'\n"})
-	p, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.Git, Spec: repo})
+	p, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Git, Spec: repo})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestReal_GitOther(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	commit(map[string]string{"package.json": `{"name":"acme","bin":"i.js"}`, "i.js": "", ".npmrc": "git=./evil"})
-	if p, err = in.Resolve(t.Context(), who, install.Spec{Kind: install.Git, Spec: repo}); !p.Must {
+	if p, err = in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Git, Spec: repo}); !p.Must {
 		t.Errorf("%v %+v", err, p)
 	}
 	if left, _ := filepath.Glob(l.root + "/external-mcp/*"); len(left) != 0 {

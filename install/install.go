@@ -18,17 +18,6 @@ import (
 	"bobbin/schemas"
 )
 
-// Kind is where a package comes from.
-type Kind string
-
-// The kinds. A Bundle is an uploaded .mcpb or .dxt file.
-const (
-	NPM    Kind = "npm"
-	Pip    Kind = "pip"
-	Git    Kind = "git"
-	Bundle Kind = "mcpb"
-)
-
 const (
 	resolveTime = 2 * time.Minute
 	installTime = 10 * time.Minute
@@ -80,45 +69,29 @@ func New(r runner, f files, o Options) *Installer {
 	return &Installer{run: r, put: f, base: path.Join(o.Workspace, "external-mcp"), now: o.Now}
 }
 
-// Who is the member in whose sandbox something happens, and the thread that it is for.
-type Who struct {
-	Thread schemas.ThreadID
-	Member schemas.MemberID
+// who is the member in whose sandbox something happens, and the thread that it is for.
+type who struct {
+	thread schemas.ThreadID
+	member schemas.MemberID
 }
 
-// Spec is what a person asked for.
-type Spec struct {
-	Kind    Kind
-	Spec    string   // npm: name[@version or tag] · pip: name[extras][==version] · git: https://host/path[#branch, tag or commit]
-	Name    string   // the server's name, schemas.ValidName; "" = taken from the package
-	Program string   // which of the package's programs to start; "" = the only one, or the one named like the package
-	Args    []string // for the program, after what starts it
-	Scripts bool     // the package's own install and build scripts may run; they are a stranger's code, run at once
+// work is what a plan carries along for Install; it is never written down.
+type work struct {
+	files  []file  // written between the first command and the second
+	checks []check // read after the last command
 }
 
-// Plan is what Confirm would do, all of it known before anything is installed. It lives in memory: the content of files to
-// write is part of it.
-type Plan struct {
-	Spec       Spec // Name is filled in
-	Package    string
-	Version    string    // exact; of git the commit
-	Integrity  string    // npm: sha512-… of the package · pip: sha256:… of the wheel · git: the commit · mcpb: sha256:… of the file
-	License    string    // as the package says, cleaned; "" = unknown
-	Deprecated string    // why it should no longer be used; "" = not deprecated, or unknown
-	Published  time.Time // zero = unknown
-	Packages   int       // how many packages are installed, where that is known; 0 = unknown
-	Folder     string    // /workspace/external-mcp/<slug>, or <slug>-2 and so on where that is taken
-	Commands   [][]string
-	Scripts    []string        // install and build scripts that the package brings, as "postinstall: node x.js"
-	Must       bool            // it cannot be installed without its scripts: Install answers CodeAsk unless Spec.Scripts
-	Env        []string        // names of environment variables that the package documents
-	Inputs     []schemas.Input // of a bundle: values to ask for
-	Optional   []string        // ids of Inputs that may be left empty
-	Server     schemas.Server  // what will be started
-	Notes      []schemas.Note  // for the card
-	files      []file          // written between the first command and the second
-	checks     []check         // read after the last command
+// workOf gives a plan's work, and makes it if there is none yet.
+func workOf(p *schemas.PackagePlan) *work {
+	w, ok := p.Work.(*work)
+	if !ok {
+		w = &work{}
+		p.Work = w
+	}
+	return w
 }
+
+func (w *work) check(c check) { w.checks = append(w.checks, c) }
 
 type file struct {
 	name string
@@ -131,47 +104,40 @@ type check struct {
 	read func(out string) ([]schemas.Note, error)
 }
 
-// Log is how an installation went.
-type Log struct {
-	Text   string         // what the commands said, cleaned; the last 64 KiB
-	Server schemas.Server // the definition that starts what was installed; zero when it failed
-	Notes  []schemas.Note
-}
-
 // Resolve finds out what exactly spec would install. It runs read-only commands in the sandbox and leaves nothing behind.
 // Errors: Problems-like CodeInvalid (the spec), CodeNotFound (no such package or version), CodeMissing (a tool is not in the
 // sandbox), CodeFailed (a tool said no), and what the runner answers.
-func (in *Installer) Resolve(ctx context.Context, w Who, spec Spec) (Plan, error) {
+func (in *Installer) Resolve(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, spec schemas.Package) (schemas.PackagePlan, error) {
 	req, err := parse(spec)
 	if err != nil {
-		return Plan{}, err
+		return schemas.PackagePlan{}, err
 	}
 	if err := clean(spec.Args, spec.Program); err != nil {
-		return Plan{}, err
+		return schemas.PackagePlan{}, err
 	}
 	if spec.Name == "" {
 		spec.Name = suggest(req.name)
 	}
 	if !schemas.ValidName(spec.Name) {
-		return Plan{}, invalid(fmt.Sprintf("%q cannot be a server's name", spec.Name), "letters, digits, dot, dash and underscore, 48 at most")
+		return schemas.PackagePlan{}, invalid(fmt.Sprintf("%q cannot be a server's name", spec.Name), "letters, digits, dot, dash and underscore, 48 at most")
 	}
-	p := Plan{Spec: spec, Server: schemas.Server{Name: spec.Name, Type: schemas.Stdio}}
-	j := &job{in: in, who: w, limit: resolveTime}
+	p := schemas.PackagePlan{Spec: spec, Server: schemas.Server{Name: spec.Name, Type: schemas.Stdio}}
+	j := &job{in: in, who: who{thread, member}, limit: resolveTime}
 	if p.Folder, err = in.free(ctx, j, spec.Name); err != nil {
-		return Plan{}, err
+		return schemas.PackagePlan{}, err
 	}
 	p.Server.Cwd = p.Folder
 	p.Commands = [][]string{{"mkdir", p.Folder}}
 	switch spec.Kind {
-	case NPM:
+	case schemas.NPM:
 		err = in.npm(ctx, j, req, &p)
-	case Pip:
+	case schemas.Pip:
 		err = in.pip(ctx, j, req, &p)
 	default:
 		err = in.git(ctx, j, req, &p)
 	}
 	if err != nil {
-		return Plan{}, err
+		return schemas.PackagePlan{}, err
 	}
 	p.Server.Args = append(p.Server.Args, spec.Args...)
 	in.remark(&p)
@@ -179,7 +145,7 @@ func (in *Installer) Resolve(ctx context.Context, w Who, spec Spec) (Plan, error
 }
 
 // remark adds the notes that hold for every kind.
-func (in *Installer) remark(p *Plan) {
+func (in *Installer) remark(p *schemas.PackagePlan) {
 	note := func(k schemas.NoteKind, format string, a ...any) {
 		p.Notes = append(p.Notes, schemas.Note{Kind: k, Server: p.Spec.Name, Text: fmt.Sprintf(format, a...)})
 	}
@@ -234,17 +200,19 @@ func (in *Installer) free(ctx context.Context, j *job, name string) (string, err
 // never after Install returned. When it fails the folder is removed and the log is still given. Errors: CodeAsk (the plan
 // needs scripts that were not allowed), CodeConflict (the folder was taken meanwhile), CodeFailed with the exit code and the
 // end of what the command said, and what the runner answers.
-func (in *Installer) Install(ctx context.Context, w Who, p Plan, progress func(string)) (Log, error) {
+func (in *Installer) Install(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, p schemas.PackagePlan, progress func(string)) (schemas.PackageLog, error) {
 	if p.Must && !p.Spec.Scripts {
-		return Log{}, &schemas.Error{Code: schemas.CodeAsk, Text: p.Package + " cannot be installed without its own scripts: " + strings.Join(p.Scripts, "; "),
+		return schemas.PackageLog{}, &schemas.Error{Code: schemas.CodeAsk, Text: p.Package + " cannot be installed without its own scripts: " + strings.Join(p.Scripts, "; "),
 			Hint: "allow scripts for this installation; they run in your sandbox alone"}
 	}
-	if folder, ok := in.Folder(p.Server); !ok || folder != p.Folder || len(p.Commands) == 0 || !slices.Equal(p.Commands[0], []string{"mkdir", folder}) {
-		return Log{}, invalid("this plan was not made by Resolve", "ask for the installation again")
+	_, ours := p.Work.(*work)
+	if folder, ok := in.Folder(p.Server); !ours || !ok || folder != p.Folder || len(p.Commands) == 0 || !slices.Equal(p.Commands[0], []string{"mkdir", folder}) {
+		return schemas.PackageLog{}, invalid("this plan was not made by Resolve", "ask for the installation again")
 	}
+	w := who{thread, member}
 	j := &job{in: in, who: w, limit: installTime, dir: p.Folder, progress: progress, keep: true}
 	notes, err := in.carryOut(ctx, j, p)
-	log := Log{Text: j.text(), Notes: append(slices.Clone(p.Notes), notes...)}
+	log := schemas.PackageLog{Text: j.text(), Notes: append(slices.Clone(p.Notes), notes...)}
 	if err == nil {
 		log.Server = p.Server
 		return log, nil
@@ -259,7 +227,8 @@ func (in *Installer) Install(ctx context.Context, w Who, p Plan, progress func(s
 	return log, err
 }
 
-func (in *Installer) carryOut(ctx context.Context, j *job, p Plan) ([]schemas.Note, error) {
+func (in *Installer) carryOut(ctx context.Context, j *job, p schemas.PackagePlan) ([]schemas.Note, error) {
+	w := workOf(&p)
 	claim := &job{in: in, who: j.who, limit: cleanTime}
 	if _, err := claim.do(ctx, p.Commands[0]...); err != nil {
 		if schemas.CodeOf(err) == schemas.CodeFailed && claim.ended > 0 {
@@ -268,7 +237,7 @@ func (in *Installer) carryOut(ctx context.Context, j *job, p Plan) ([]schemas.No
 		return nil, err
 	}
 	j.claimed = true
-	for _, f := range p.files {
+	for _, f := range w.files {
 		if err := in.write(ctx, j, p.Folder, f); err != nil {
 			return nil, err
 		}
@@ -280,7 +249,7 @@ func (in *Installer) carryOut(ctx context.Context, j *job, p Plan) ([]schemas.No
 		}
 	}
 	var notes []schemas.Note
-	for _, c := range p.checks {
+	for _, c := range w.checks {
 		quiet := &job{in: in, who: j.who, limit: resolveTime, dir: p.Folder}
 		out, err := quiet.do(ctx, c.args...)
 		if err != nil {
@@ -296,7 +265,7 @@ func (in *Installer) carryOut(ctx context.Context, j *job, p Plan) ([]schemas.No
 }
 
 func (in *Installer) write(ctx context.Context, j *job, dir string, f file) error {
-	if err := in.put.Put(ctx, j.who.Member, dir, f.name, f.data); err != nil {
+	if err := in.put.Put(ctx, j.who.member, dir, f.name, f.data); err != nil {
 		if e, ok := errors.AsType[*schemas.Error](err); ok {
 			return e
 		}
@@ -320,12 +289,12 @@ func (in *Installer) Folder(s schemas.Server) (folder string, ok bool) {
 
 // Uninstall removes what was installed for a definition. The server must have been stopped. Another definition that starts
 // from the same folder no longer works afterwards.
-func (in *Installer) Uninstall(ctx context.Context, w Who, s schemas.Server) error {
+func (in *Installer) Uninstall(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) error {
 	folder, ok := in.Folder(s)
 	if !ok {
 		return notInstalled(s.Name)
 	}
-	_, err := (&job{in: in, who: w, limit: cleanTime}).do(ctx, "rm", "-rf", folder)
+	_, err := (&job{in: in, who: who{thread, member}, limit: cleanTime}).do(ctx, "rm", "-rf", folder)
 	return err
 }
 

@@ -19,7 +19,7 @@ const (
 // job is a row of commands for one member.
 type job struct {
 	in       *Installer
-	who      Who
+	who      who
 	limit    time.Duration // of one command
 	dir      string        // "" = the workspace
 	progress func(string)
@@ -58,7 +58,7 @@ func (j *job) do(ctx context.Context, args ...string) (string, error) {
 
 // end runs one command and gives how it ended; errors are those of the runner, a time-out, and a program that is missing.
 func (j *job) end(ctx context.Context, args ...string) (schemas.Executed, error) {
-	e := schemas.Exec{Thread: j.who.Thread, Member: j.who.Member, Args: args, Dir: j.dir, Env: quietly(), Timeout: j.limit, Install: true}
+	e := schemas.Exec{Thread: j.who.thread, Member: j.who.member, Args: args, Dir: j.dir, Env: quietly(), Timeout: j.limit, Install: true}
 	if j.keep {
 		e.Output = j.say
 	}

@@ -28,7 +28,7 @@ type npmView struct {
 // Subresource Integrity (W3C), the algorithms that npm still trusts.
 var sri = regexp.MustCompile(`\Asha(?:512|384)-[A-Za-z0-9+/]{64,88}={0,2}\z`)
 
-func (in *Installer) npm(ctx context.Context, j *job, r request, p *Plan) error {
+func (in *Installer) npm(ctx context.Context, j *job, r request, p *schemas.PackagePlan) error {
 	asked := r.version
 	if asked == "" {
 		asked = "latest"
@@ -62,7 +62,7 @@ func (in *Installer) npm(ctx context.Context, j *job, r request, p *Plan) error 
 	main := path.Join(p.Folder, "node_modules", v.Name, script)
 	p.Commands = append(p.Commands, []string{"npm", "install", "--prefix", p.Folder, ignoring(p.Spec.Scripts), "--save-exact", "--no-audit", "--no-fund", "--", v.Name + "@" + v.Version})
 	p.Server.Command, p.Server.Args = node, []string{main}
-	p.checks = []check{{args: []string{node, "-e", lockProgram, "--", p.Folder, v.Name, main}, read: readLock(*p)}}
+	workOf(p).checks = []check{{args: []string{node, "-e", lockProgram, "--", p.Folder, v.Name, main}, read: readLock(*p)}}
 	return nil
 }
 
@@ -238,7 +238,7 @@ const lockProgram = `const fs=require("fs"),a=process.argv.slice(-3),l=JSON.pars
 	`process.stdout.write(JSON.stringify({version:e.version,integrity:e.integrity,count:Object.keys(l).filter(k=>k).length,` +
 	`scripts:Object.keys(l).filter(k=>k&&l[k].hasInstallScript).map(k=>k.replace(/^.*node_modules\//,"")).slice(0,20),found:fs.existsSync(a[2])}))`
 
-func readLock(p Plan) func(string) ([]schemas.Note, error) {
+func readLock(p schemas.PackagePlan) func(string) ([]schemas.Note, error) {
 	return func(out string) ([]schemas.Note, error) {
 		var l struct {
 			Version, Integrity string

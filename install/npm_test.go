@@ -47,11 +47,11 @@ func at(day int) func() time.Time {
 	return func() time.Time { return time.Date(2026, 9, day, 12, 0, 0, 0, time.UTC) }
 }
 
-func resolved(t *testing.T, fields map[string]any) (*replay, *install.Installer, install.Plan) {
+func resolved(t *testing.T, fields map[string]any) (*replay, *install.Installer, schemas.PackagePlan) {
 	t.Helper()
 	r := &replay{t: t, steps: resolving(fields)}
 	in := install.New(r, r, install.Options{Now: at(3)})
-	p, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.NPM, Spec: "@acme/mcp-weather", Args: []string{"stdio"}})
+	p, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.NPM, Spec: "@acme/mcp-weather", Args: []string{"stdio"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestInstall_NPM(t *testing.T) {
 		{args: "/usr/local/bin/node -e * -- " + base + "/weather @acme/mcp-weather " + p.Server.Args[0], out: lock(hash)},
 	}
 	var lines []string
-	log, err := in.Install(t.Context(), who, p, func(l string) { lines = append(lines, l) })
+	log, err := in.Install(t.Context(), thread, member, p, func(l string) { lines = append(lines, l) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestInstall_NPM_Fails(t *testing.T) {
 			}
 			r.steps = append([]said{{args: "mkdir " + base + "/weather"}}, steps...)
 			r.steps = append(r.steps, said{args: "rm -rf " + base + "/weather"})
-			log, err := in.Install(t.Context(), who, p, nil)
+			log, err := in.Install(t.Context(), thread, member, p, nil)
 			if schemas.CodeOf(err) != schemas.CodeFailed || log.Server.Name != "" || len(r.put) != 0 {
 				t.Errorf("%v %+v", err, log)
 			}
@@ -150,12 +150,12 @@ func TestInstall_NPM_Fails(t *testing.T) {
 func TestInstall_FolderTaken(t *testing.T) {
 	r, in, p := resolved(t, nil)
 	r.steps = []said{{args: "mkdir " + base + "/weather", code: 1, err: "File exists"}} // and no rm of somebody's folder
-	if _, err := in.Install(t.Context(), who, p, nil); schemas.CodeOf(err) != schemas.CodeConflict {
+	if _, err := in.Install(t.Context(), thread, member, p, nil); schemas.CodeOf(err) != schemas.CodeConflict {
 		t.Error(err)
 	}
 	r.done()
 	p.Server.Cwd, p.Folder = "/etc", "/etc"
-	if _, err := in.Install(t.Context(), who, p, nil); schemas.CodeOf(err) != schemas.CodeInvalid {
+	if _, err := in.Install(t.Context(), thread, member, p, nil); schemas.CodeOf(err) != schemas.CodeInvalid {
 		t.Error(err)
 	}
 }
@@ -164,7 +164,7 @@ func TestInstall_Cancelled(t *testing.T) {
 	r, in, p := resolved(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.steps = []said{{args: "mkdir " + base + "/weather"}, {args: strings.Join(p.Commands[1], " "), code: -1}, {args: "rm -rf " + base + "/weather"}}
-	_, err := in.Install(ctx, who, p, func(string) { cancel() })
+	_, err := in.Install(ctx, thread, member, p, func(string) { cancel() })
 	if err == nil {
 		t.Error("no error")
 	}
@@ -192,7 +192,7 @@ func TestResolve_NPM_Refuses(t *testing.T) {
 			c.answer.args = view
 			r := &replay{t: t, steps: append(resolving(nil)[:2], c.answer)}
 			in := install.New(r, r, install.Options{})
-			_, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.NPM, Spec: "@acme/mcp-weather"})
+			_, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.NPM, Spec: "@acme/mcp-weather"})
 			if schemas.CodeOf(err) != c.want {
 				t.Error(err)
 			}
@@ -212,7 +212,7 @@ func TestUpgrade(t *testing.T) {
 	steps[1].out = "weather\nweather-2\n"
 	r := &replay{t: t, steps: append([]said{{args: "cat " + base + "/weather/.bobbin-install.json", out: rec}}, steps...)}
 	in := install.New(r, r, install.Options{Now: at(30)})
-	up, err := in.Upgrade(t.Context(), who, old, "")
+	up, err := in.Upgrade(t.Context(), thread, member, old, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	for _, forged := range []string{`{"kind":"npm","spec":"--registry=evil"}`, `{"kind":"git","spec":"file:///etc"}`, `{}`, `x`} {
 		r.steps = []said{{args: "cat " + base + "/weather/.bobbin-install.json", out: forged}}
-		if _, err := in.Upgrade(t.Context(), who, old, ""); schemas.CodeOf(err) != schemas.CodeNotFound {
+		if _, err := in.Upgrade(t.Context(), thread, member, old, ""); schemas.CodeOf(err) != schemas.CodeNotFound {
 			t.Errorf("%s: %v", forged, err)
 		}
 		r.done()
@@ -238,12 +238,12 @@ func TestUpgrade(t *testing.T) {
 func TestUninstall(t *testing.T) {
 	r := &replay{t: t, steps: []said{{args: "rm -rf " + base + "/weather"}}}
 	in := install.New(r, r, install.Options{})
-	if err := in.Uninstall(t.Context(), who, schemas.Server{Command: "node", Args: []string{base + "/weather/x.js"}}); err != nil {
+	if err := in.Uninstall(t.Context(), thread, member, schemas.Server{Command: "node", Args: []string{base + "/weather/x.js"}}); err != nil {
 		t.Error(err)
 	}
 	r.done()
 	for _, p := range []string{"", "/", base, base + "/", base + "/..", base + "/../x", base + "/.hidden", base + "/-rf", base + "x/y", "/workspace/own/x.js", base + "/a b/x"} {
-		if err := in.Uninstall(t.Context(), who, schemas.Server{Name: "x", Cwd: p, Command: p}); schemas.CodeOf(err) != schemas.CodeNotFound {
+		if err := in.Uninstall(t.Context(), thread, member, schemas.Server{Name: "x", Cwd: p, Command: p}); schemas.CodeOf(err) != schemas.CodeNotFound {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
@@ -256,11 +256,11 @@ func TestReal_NPM(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "npm", "view", pkg, "version").Run(); err != nil {
 		t.Skip("npm reaches no registry here")
 	}
-	p, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.NPM, Spec: pkg, Args: []string{"stdio"}})
+	p, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.NPM, Spec: pkg, Args: []string{"stdio"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := in.Install(t.Context(), who, p, nil)
+	log, err := in.Install(t.Context(), thread, member, p, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.Text)
 	}
@@ -271,11 +271,11 @@ func TestReal_NPM(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), `"serverInfo"`) {
 		t.Errorf("%v %s", err, out)
 	}
-	again, err := in.Upgrade(t.Context(), who, log.Server, "")
+	again, err := in.Upgrade(t.Context(), thread, member, log.Server, "")
 	if err != nil || !again.Same || again.Plan.Folder == p.Folder {
 		t.Errorf("%v %+v", err, again)
 	}
-	if err := in.Uninstall(t.Context(), who, log.Server); err != nil {
+	if err := in.Uninstall(t.Context(), thread, member, log.Server); err != nil {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(l.root + "/external-mcp/*"); len(left) != 0 {
@@ -283,7 +283,7 @@ func TestReal_NPM(t *testing.T) {
 	}
 	p.Integrity = "sha512-another"
 	broken := install.New(tamper{l}, l, install.Options{Workspace: l.root})
-	if _, err := broken.Install(t.Context(), who, p, nil); schemas.CodeOf(err) != schemas.CodeFailed {
+	if _, err := broken.Install(t.Context(), thread, member, p, nil); schemas.CodeOf(err) != schemas.CodeFailed {
 		t.Error(err)
 	}
 	if _, err := os.Stat(p.Folder); !errors.Is(err, os.ErrNotExist) {

@@ -54,7 +54,7 @@ var (
 	wordForm   = regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\z`)
 )
 
-func (in *Installer) pip(ctx context.Context, j *job, r request, p *Plan) error {
+func (in *Installer) pip(ctx context.Context, j *job, r request, p *schemas.PackagePlan) error {
 	python, err := absolute(ctx, j, "python3", "-c", "import sys;print(sys.executable)")
 	if err != nil {
 		return err
@@ -82,11 +82,11 @@ func (in *Installer) pip(ctx context.Context, j *job, r request, p *Plan) error 
 	if err != nil {
 		return err
 	}
-	p.files = []file{{"requirements.txt", wheels}}
+	workOf(p).files = []file{{"requirements.txt", wheels}}
 	p.Commands = append(p.Commands, []string{python, "-m", "venv", "--without-pip", p.Folder},
 		[]string{python, "-m", "pip", "--python", path.Join(p.Folder, "bin/python"), "install", "--require-hashes", "--no-deps", "--only-binary", ":all:",
 			"--no-input", "--disable-pip-version-check", "-r", path.Join(p.Folder, "requirements.txt")})
-	p.checks = []check{there(p.Server.Command)}
+	workOf(p).checks = []check{there(p.Server.Command)}
 	return nil
 }
 
@@ -159,7 +159,7 @@ func requirements(items [][3]string) ([]byte, error) {
 }
 
 // pythonProgram chooses what to start: a console script, else a module that can be run. The environment is the plan's folder.
-func pythonProgram(p *Plan, name string, scripts map[string]string, modules []string) error {
+func pythonProgram(p *schemas.PackagePlan, name string, scripts map[string]string, modules []string) error {
 	bin := path.Join(p.Folder, "bin")
 	known := map[string]string{}
 	for s := range scripts {

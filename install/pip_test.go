@@ -91,7 +91,7 @@ func TestReal_Pip(t *testing.T) {
 	site := index(t, wheels)
 	l.env = []string{"PIP_INDEX_URL=" + site.URL + "/simple/", "PIP_EXTRA_INDEX_URL=", "PIP_NO_INDEX=0", "PIP_CONFIG_FILE=/dev/null", "PIP_NO_CACHE_DIR=1", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"}
 	in := install.New(l, l, install.Options{Workspace: l.root})
-	p, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.Pip, Spec: "acme-weather==1.0.0"})
+	p, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Pip, Spec: "acme-weather==1.0.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,27 +99,27 @@ func TestReal_Pip(t *testing.T) {
 	if p.Version != "1.0.0" || p.Integrity != sum || p.License != "MIT" || p.Packages != 2 || strings.Join(p.Env, " ") != "ACME_KEY" || p.Spec.Name != "acme-weather" {
 		t.Errorf("%+v", p)
 	}
-	log, err := in.Install(t.Context(), who, p, nil)
+	log, err := in.Install(t.Context(), thread, member, p, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.Text)
 	}
 	if out, err := exec.CommandContext(t.Context(), log.Server.Command, log.Server.Args...).Output(); err != nil || string(out) != "it is 1.0.0\n" {
 		t.Errorf("%q %v", out, err)
 	}
-	up, err := in.Upgrade(t.Context(), who, log.Server, "")
+	up, err := in.Upgrade(t.Context(), thread, member, log.Server, "")
 	if err != nil || up.Same || up.Plan.Version != "1.1.0" || up.Plan.Folder != p.Folder+"-2" || len(up.NewEnv) != 0 {
 		t.Errorf("%v %+v", err, up)
 	}
 	// The index gives out another file of the same version than was confirmed.
 	wheels["acme_dep-2.0-py3-none-any.whl"] = wheel(t, "acme_dep", "2.0", "Keywords: evil", "")
-	if log, err := in.Install(t.Context(), who, up.Plan, nil); schemas.CodeOf(err) != schemas.CodeFailed || !strings.Contains(log.Text, "HASH") {
+	if log, err := in.Install(t.Context(), thread, member, up.Plan, nil); schemas.CodeOf(err) != schemas.CodeFailed || !strings.Contains(log.Text, "HASH") {
 		t.Errorf("%v %s", err, log.Text)
 	}
 	if _, err := os.Stat(up.Plan.Folder); err == nil {
 		t.Error("the folder is left")
 	}
 	for spec, want := range map[string]schemas.Code{"acme-none": schemas.CodeNotFound, "acme-weather==9": schemas.CodeNotFound, "acme-dep": schemas.CodeInvalid} {
-		if _, err := in.Resolve(t.Context(), who, install.Spec{Kind: install.Pip, Spec: spec}); schemas.CodeOf(err) != want {
+		if _, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Pip, Spec: spec}); schemas.CodeOf(err) != want {
 			t.Errorf("%s: %v", spec, err)
 		}
 	}

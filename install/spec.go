@@ -32,16 +32,16 @@ var (
 
 const maxSpec = 300
 
-func parse(s Spec) (request, error) {
+func parse(s schemas.Package) (request, error) {
 	if len(s.Spec) > maxSpec {
 		return request{}, invalid("the package is named in more than 300 characters", "")
 	}
 	switch s.Kind {
-	case NPM:
+	case schemas.NPM:
 		return parseNPM(s.Spec)
-	case Pip:
+	case schemas.Pip:
 		return parsePip(s.Spec)
-	case Git:
+	case schemas.Git:
 		return parseGit(s.Spec)
 	}
 	return request{}, invalid(fmt.Sprintf("%q cannot be installed from", schemas.Clean(string(s.Kind), true)), "npm, pip or git")
