@@ -16,7 +16,7 @@ test:
 	$(STEP) tools sh scripts/tools
 	$(STEP) lint $(MAKE) --no-print-directory lint
 	$(STEP) platforms sh scripts/platforms
-	$(STEP) tests $(GO) test -race -timeout 20m ./...
+	$(STEP) tests sh scripts/engine run $(GO) test -race -timeout 20m ./...
 	$(STEP) load $(GO) test -run Load ./cmd/bobbin
 
 conformance:
@@ -30,4 +30,5 @@ bench:
 	sh scripts/bench
 
 clean:
+	sh scripts/engine remove
 	rm -rf bin .tools testdata/*/node_modules
