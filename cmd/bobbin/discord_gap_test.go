@@ -230,8 +230,25 @@ func TestDiscord_Load(t *testing.T) {
 	atOnce("commands", func(s *seat) *discordtest.Turn {
 		return s.Slash("mcp add-json", map[string]any{"name": "n" + s.user.ID, "json": `{"command":"fakemcp","disabled":true}`})
 	})
-	// Everybody presses a card of the thread: one is theirs, the others are refused.
-	atOnce("buttons", func(s *seat) *discordtest.Turn { return s.Press("Cancel") })
+	// Everybody presses a card of the thread, as it was before the first of them did: one is theirs, the others are refused.
+	type button struct {
+		on *discordtest.Message
+		id string
+	}
+	seen := map[*seat]button{}
+	for _, s := range seats {
+		for _, m := range s.Messages() {
+			for _, b := range m.Buttons {
+				if b.Label == "Cancel" {
+					seen[s] = button{m, b.CustomID}
+				}
+			}
+		}
+		if seen[s].on == nil {
+			t.Fatalf("%s sees no card:\n%s", s.user.Name, s.Transcript())
+		}
+	}
+	atOnce("buttons", func(s *seat) *discordtest.Turn { return s.PressID(seen[s].on, seen[s].id) })
 }
 
 func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
