@@ -132,6 +132,7 @@ type Bot struct {
 	late  late
 	signs signing
 	here  presence
+	own   []ownTool
 }
 
 // New returns a Bot. It panics when a dependency is missing, since that is a mistake in the wiring.
@@ -162,7 +163,7 @@ func New(opt Options) *Bot {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	b := &Bot{opt: opt, verbs: table()}
+	b := &Bot{opt: opt, verbs: table(), own: ownTools()}
 	b.cards.open = map[string]*card{}
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}
