@@ -101,7 +101,7 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.Clients, "oauth-clients", "", "file of applications registered at authorization servers, by issuer (BOBBIN_OAUTH_CLIENTS)")
 	f.StringSliceVar(&m.Allow, "allow-internal", nil, "host, origin or prefix of a private network that connectors may reach; may be repeated (BOBBIN_ALLOW_INTERNAL)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
-	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
+	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.proxyCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
 

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// startProxy runs the real binary and gives the address that it says.
+func startProxy(t testing.TB, args ...string) (at string, cmd *exec.Cmd) {
+	t.Helper()
+	cmd = exec.Command("bobbin", append([]string{"proxy", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("bobbin proxy ended with %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	at = regexp.MustCompile(`http://[^/\s]+`).FindString(line)
+	if err != nil || at == "" {
+		t.Fatalf("it said %q (%v)", line, err)
+	}
+	return at, cmd
+}
+
+// TestProxy_Standalone serves one command at both of its endpoints, and nothing else without a token.
+func TestProxy_Standalone(t *testing.T) {
+	linuxOnly(t)
+	at, cmd := startProxy(t, "--", "fakemcp")
+	for _, c := range []struct {
+		kind string
+		open func() (transport.Interface, error)
+	}{
+		{"streamable", func() (transport.Interface, error) { return transport.NewStreamableHTTP(at + "/mcp") }},
+		{"sse", func() (transport.Interface, error) { return transport.NewSSE(at + "/sse") }},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			tr, err := c.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			talk(t, tr, "echo", map[string]any{"message": "hi ☃"}, "Echo: hi ☃")
+		})
+	}
+	for _, path := range []string{"/servers", "/exec"} {
+		resp, err := http.Post(at+path, "application/json", strings.NewReader(`{"args":["id"]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound {
+			t.Errorf("POST %s without a token: %d %s", path, resp.StatusCode, b)
+		}
+	}
+	pids := children(t, cmd.Process.Pid)
+	if len(pids) != 1 {
+		t.Fatalf("children: %v", pids)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, "after SIGTERM", 10*time.Second, pids...)
+}
+
+// talk shakes hands, lists all tools, calls one and wants the text.
+func talk(t *testing.T, tr transport.Interface, tool string, args map[string]any, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := client.NewClient(tr)
+	defer func() { _ = c.Close() }()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var hello mcp.InitializeRequest
+	hello.Params.ProtocolVersion = "2025-11-25"
+	if _, err := c.Initialize(ctx, hello); err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+	if err != nil || len(list.Tools) < 3 {
+		t.Fatalf("tools: %v %v", list, err)
+	}
+	var call mcp.CallToolRequest
+	call.Params.Name, call.Params.Arguments = tool, args
+	got, err := c.CallTool(ctx, call)
+	if err != nil || len(got.Content) != 1 {
+		t.Fatalf("%v %v", got, err)
+	}
+	if text, ok := got.Content[0].(mcp.TextContent); !ok || text.Text != want {
+		t.Errorf("%v, want %q", got.Content[0], want)
+	}
+}
+
+// TestProxy_Words is what a person sees who gets the command line wrong.
+func TestProxy_Words(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"", 2, "where to serve is missing"},
+		{"--listen 127.0.0.1:0", 2, "nothing to serve"},
+		{"--listen 127.0.0.1:0 fakemcp", 2, "comes after --"},
+		{"--listen nowhere -- fakemcp", 2, "is no address"},
+		{"--listen 127.0.0.1:0 --token-file " + empty, 1, "cannot be read, or is empty"},
+		{"--listen 127.0.0.1:0 --token-file " + dir + "/none", 1, "cannot be read, or is empty"},
+		{"--listen 127.0.0.1:0 -- /no/such/program", 1, "cannot be started: no such program"},
+		{"--listen 0.0.0.0:0 -- fakemcp", 1, "needs a token"},
+		{"--socket " + dir + "/s -- fakemcp", 1, "needs a token"},
+		{"--socket " + dir + "/none/s -- fakemcp", 1, "its folder must exist"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		cmd := exec.CommandContext(ctx, "bobbin", append([]string{"proxy"}, strings.Fields(c.args)...)...)
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) {
+			t.Errorf("bobbin proxy %s: %d %s (%v), want %d and %q", c.args, code, out, err, c.code, c.want)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// The steps of an end.
+const (
+	graceInput = 2 * time.Second // after the end of input
+	graceTerm  = 2 * time.Second // after SIGTERM
+	graceWords = 500 * time.Millisecond
+)
+
+// family knows the programs that were started here and are not reaped yet, so that the reaper of orphans leaves them to
+// the one goroutine that waits for each.
+type family struct {
+	mu   sync.Mutex
+	pids map[int]bool
+}
+
+func (f *family) start(cmd *exec.Cmd) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	prepare(cmd)
+	err := cmd.Start()
+	if err == nil {
+		f.pids[cmd.Process.Pid] = true
+	}
+	return err
+}
+
+// wait waits for a program, and kills what is left of its group while the pid cannot be someone else's.
+func (f *family) wait(cmd *exec.Cmd) error {
+	held := awaitExit(cmd.Process.Pid)
+	if held {
+		killGroup(cmd.Process)
+	}
+	err := cmd.Wait()
+	if !held {
+		killGroup(cmd.Process)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pids, cmd.Process.Pid)
+	return err
+}
+
+// process is a running program with its pipes.
+type process struct {
+	cmd           *exec.Cmd
+	stdin, stdout *os.File
+	words         tail
+	done          chan struct{} // closed when it is gone
+	exit          string        // how it ended; set before done is closed
+	quit          chan struct{} // closed by stop
+	stopping      sync.Once
+	ending        sync.Once
+	goroutines    sync.WaitGroup
+}
+
+// startProcess starts cmd in a group of its own.
+func startProcess(f *family, cmd *exec.Cmd) (*process, error) {
+	var files [6]*os.File
+	for i := 0; i < len(files); i += 2 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeFiles(files[:])
+			return nil, err
+		}
+		files[i], files[i+1] = r, w
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[3], files[5]
+	if err := f.start(cmd); err != nil {
+		closeFiles(files[:])
+		return nil, err
+	}
+	closeFiles([]*os.File{files[0], files[3], files[5]})
+	p := &process{cmd: cmd, stdin: files[1], stdout: files[2], done: make(chan struct{}), quit: make(chan struct{})}
+	p.goroutines.Go(func() {
+		p.words.drain(files[4])
+		_ = files[4].Close()
+	})
+	p.goroutines.Go(func() {
+		err := f.wait(cmd)
+		// What escaped from the group may hold the pipes open.
+		_ = files[4].SetReadDeadline(time.Now().Add(graceWords))
+		_ = p.stdout.SetReadDeadline(time.Now().Add(graceWords))
+		p.exit = ending(cmd, err)
+		close(p.done)
+	})
+	return p, nil
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+func ending(cmd *exec.Cmd, err error) string {
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return "exited with 0"
+	case !failed:
+		return "lost: the system does not say how it ended"
+	}
+	if n := signalOf(cmd.ProcessState); n > 0 {
+		return fmt.Sprintf("killed by signal %d", n)
+	}
+	return fmt.Sprintf("exited with %d", exit.ExitCode())
+}
+
+// stop asks the owner to end the program. It does not wait.
+func (p *process) stop() { p.stopping.Do(func() { close(p.quit) }) }
+
+// end stops the program and its group: end of input, SIGTERM, SIGKILL. It returns when the program is gone. It may be
+// called more than once and by several goroutines.
+func (p *process) end() {
+	p.ending.Do(func() {
+		_ = p.stdin.Close()
+		if !p.waitFor(graceInput) {
+			termGroup(p.cmd.Process)
+			if !p.waitFor(graceTerm) {
+				killGroup(p.cmd.Process)
+			}
+		}
+	})
+	<-p.done
+}
+
+// free closes what is left of it, after its end and after its readers.
+func (p *process) free() {
+	p.goroutines.Wait()
+	_ = p.stdout.Close()
+}
+
+func (p *process) waitFor(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// gone reports an error that says only that the far end of a pipe or connection is closed.
+func gone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded)
+}
