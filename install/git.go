@@ -51,8 +51,10 @@ func (in *Installer) git(ctx context.Context, j *job, r request, p *schemas.Pack
 			return t.node(p)
 		case slices.Contains(t.top, "pyproject.toml"):
 			return t.python(p)
+		case len(p.Spec.Start) > 0:
+			return t.plain(p)
 		}
-		return invalid("the repository has neither package.json nor pyproject.toml at its top", "write how it is started with /mcp add, after you cloned it in your sandbox")
+		return invalid("the repository has neither package.json nor pyproject.toml at its top", "say how it is started: start:\"node server.js\"")
 	})
 }
 
@@ -149,13 +151,17 @@ func (t tree) node(p *schemas.PackagePlan) error {
 	if main, ok := inside(pkg.Main); ok && len(bins) == 0 {
 		bins = map[string]string{bare: main}
 	}
-	program, script, err := choose(p.Spec.Program, bare, bins)
-	if err != nil {
-		return err
+	program, script, err := "", own(p), error(nil)
+	if len(p.Spec.Start) == 0 {
+		if program, script, err = choose(p.Spec.Program, bare, bins); err != nil {
+			return err
+		}
 	}
-	built, err := t.has(script)
-	if err != nil {
-		return err
+	built := true
+	if script != "" && !strings.HasPrefix(script, "node_modules/") {
+		if built, err = t.has(script); err != nil {
+			return err
+		}
 	}
 	node, err := absolute(t.ctx, t.j, "node", "-p", "process.execPath")
 	if err != nil {
@@ -187,8 +193,26 @@ func (t tree) node(p *schemas.PackagePlan) error {
 		p.Commands = append(p.Commands, []string{"npm", "run", "build", "--prefix", p.Folder})
 	}
 	main := path.Join(p.Folder, script)
-	p.Server.Command, p.Server.Args = node, []string{main}
+	if len(p.Spec.Start) == 0 {
+		p.Server.Command, p.Server.Args = node, []string{main}
+	}
 	workOf(p).check(there(main))
+	return nil
+}
+
+// plain is a repository that is started as it lies there.
+func (t tree) plain(p *schemas.PackagePlan) error {
+	file := own(p)
+	if file == "" {
+		return nil
+	}
+	found, err := t.has(file)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return invalid(quoted(file)+" is not in the repository", "name a file as it stands there")
+	}
 	return nil
 }
 
@@ -216,14 +240,17 @@ func (t tree) python(p *schemas.PackagePlan) error {
 	}
 	venv := *p
 	venv.Folder = path.Join(p.Folder, ".venv")
-	if err := pythonProgram(&venv, pkg.Project.Name, pkg.Project.Scripts, nil); err != nil {
-		return err
+	started := path.Join(p.Folder, own(p))
+	if len(p.Spec.Start) == 0 {
+		if err := pythonProgram(&venv, pkg.Project.Name, pkg.Project.Scripts, nil); err != nil {
+			return err
+		}
+		p.Spec.Program, p.Server.Command, started = venv.Spec.Program, venv.Server.Command, venv.Server.Command
 	}
 	backend := pkg.Build.Backend
 	if backend == "" {
 		backend = "setuptools"
 	}
-	p.Spec.Program, p.Server.Command = venv.Spec.Program, venv.Server.Command
 	p.Scripts, p.Must = []string{"build: " + brief(backend)}, true
 	if l, ok := pkg.Project.License.(string); ok {
 		p.License = brief(l)
@@ -231,6 +258,6 @@ func (t tree) python(p *schemas.PackagePlan) error {
 	p.Notes = append(p.Notes, schemas.Note{Kind: schemas.NoteUnpinned, Server: p.Spec.Name, Text: "what it depends on is chosen while installing"})
 	p.Commands = append(p.Commands, []string{python, "-m", "venv", "--without-pip", venv.Folder},
 		[]string{python, "-m", "pip", "--python", path.Join(venv.Folder, "bin/python"), "install", "--no-input", "--disable-pip-version-check", "--", p.Folder})
-	workOf(p).check(there(p.Server.Command))
+	workOf(p).check(there(started))
 	return nil
 }

@@ -115,6 +115,9 @@ func (in *Installer) Resolve(ctx context.Context, thread schemas.ThreadID, membe
 	if err := clean(spec.Args, spec.Program); err != nil {
 		return schemas.PackagePlan{}, err
 	}
+	if err := startable(spec); err != nil {
+		return schemas.PackagePlan{}, err
+	}
 	if spec.Name == "" {
 		spec.Name = suggest(req.name)
 	}
@@ -128,6 +131,9 @@ func (in *Installer) Resolve(ctx context.Context, thread schemas.ThreadID, membe
 	}
 	p.Server.Cwd = p.Folder
 	p.Commands = [][]string{{"mkdir", p.Folder}}
+	if err := in.start(&p); err != nil {
+		return schemas.PackagePlan{}, err
+	}
 	switch spec.Kind {
 	case schemas.NPM:
 		err = in.npm(ctx, j, req, &p)

@@ -39,9 +39,11 @@ func (in *Installer) npm(ctx context.Context, j *job, r request, p *schemas.Pack
 	}
 	bare := path.Base(r.name)
 	bins := binsOf(v.Bin, bare)
-	program, script, err := choose(p.Spec.Program, bare, bins)
-	if err != nil {
-		return err
+	var program, script string
+	if len(p.Spec.Start) == 0 {
+		if program, script, err = choose(p.Spec.Program, bare, bins); err != nil {
+			return err
+		}
 	}
 	node, err := absolute(ctx, j, "node", "-p", "process.execPath")
 	if err != nil {
@@ -61,7 +63,11 @@ func (in *Installer) npm(ctx context.Context, j *job, r request, p *schemas.Pack
 	}
 	main := path.Join(p.Folder, "node_modules", v.Name, script)
 	p.Commands = append(p.Commands, []string{"npm", "install", "--prefix", p.Folder, ignoring(p.Spec.Scripts), "--save-exact", "--no-audit", "--no-fund", "--", v.Name + "@" + v.Version})
-	p.Server.Command, p.Server.Args = node, []string{main}
+	if len(p.Spec.Start) == 0 {
+		p.Server.Command, p.Server.Args = node, []string{main}
+	} else if file := own(p); file != "" {
+		main = path.Join(p.Folder, file)
+	}
 	workOf(p).checks = []check{{args: []string{node, "-e", lockProgram, "--", p.Folder, v.Name, main}, read: readLock(*p)}}
 	return nil
 }
@@ -254,7 +260,7 @@ func readLock(p schemas.PackagePlan) func(string) ([]schemas.Note, error) {
 				Hint: "ask for the installation again and compare the integrity on the card"}
 		}
 		if !l.Found {
-			return nil, failed(fmt.Sprintf("%s@%s was installed but its program %s is not in it", p.Package, p.Version, p.Spec.Program))
+			return nil, failed(fmt.Sprintf("%s@%s was installed but what is to be started is not in it", p.Package, p.Version))
 		}
 		notes := []schemas.Note{{Kind: schemas.NoteOther, Server: p.Spec.Name, Text: fmt.Sprintf("%d packages installed, locked in package-lock.json", l.Count)}}
 		if len(l.Scripts) > 0 && !p.Spec.Scripts {

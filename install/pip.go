@@ -75,8 +75,14 @@ func (in *Installer) pip(ctx context.Context, j *job, r request, p *schemas.Pack
 	if r.version == "" {
 		p.Notes = append(p.Notes, schemas.Note{Kind: schemas.NoteOther, Server: p.Spec.Name, Text: "no version was asked for; version " + f.Version + " is what Confirm installs and keeps"})
 	}
-	if err := pythonProgram(p, f.Name, f.Scripts, f.Modules); err != nil {
-		return err
+	started := path.Join(p.Folder, "bin/python")
+	if len(p.Spec.Start) == 0 {
+		if err := pythonProgram(p, f.Name, f.Scripts, f.Modules); err != nil {
+			return err
+		}
+		started = p.Server.Command
+	} else if file := own(p); file != "" {
+		started = path.Join(p.Folder, file)
 	}
 	wheels, err := requirements(f.Items)
 	if err != nil {
@@ -86,7 +92,7 @@ func (in *Installer) pip(ctx context.Context, j *job, r request, p *schemas.Pack
 	p.Commands = append(p.Commands, []string{python, "-m", "venv", "--without-pip", p.Folder},
 		[]string{python, "-m", "pip", "--python", path.Join(p.Folder, "bin/python"), "install", "--require-hashes", "--no-deps", "--only-binary", ":all:",
 			"--no-input", "--disable-pip-version-check", "-r", path.Join(p.Folder, "requirements.txt")})
-	workOf(p).checks = []check{there(p.Server.Command)}
+	workOf(p).checks = []check{there(started)}
 	return nil
 }
 

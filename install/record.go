@@ -60,16 +60,29 @@ func (in *Installer) Upgrade(ctx context.Context, thread schemas.ThreadID, membe
 		was.Spec += sign + req.version // a branch or a tag that moves
 	}
 	was.Name, was.Program = s.Name, from.Program
+	if folder, _ := in.Folder(s); from.Own { // from the definition, which a person approved; not from the record
+		was.Program = ""
+		for _, w := range append([]string{s.Command}, s.Args...) {
+			was.Start = append(was.Start, moved(w, folder, path.Join(in.base, schemas.Slug(s.Name))))
+		}
+	}
 	plan, err := in.Resolve(ctx, thread, member, was)
 	if err != nil {
 		return schemas.PackageUpgrade{}, err
 	}
 	plan.Server.Env, plan.Server.Timeout, plan.Server.Tools = s.Env, s.Timeout, s.Tools
-	plan.Server.Args = append(plan.Server.Args, behind(s, plan.Server)...)
+	if !from.Own {
+		plan.Server.Args = append(plan.Server.Args, behind(s, plan.Server)...)
+	}
 	up := schemas.PackageUpgrade{From: from, Plan: plan, Same: plan.Integrity == from.Integrity}
 	for _, name := range plan.Env {
 		if _, set := s.Env[name]; !set && !slices.Contains(from.Env, name) {
 			up.NewEnv = append(up.NewEnv, name)
+		}
+	}
+	for _, script := range plan.Scripts {
+		if !slices.Contains(from.Brought, script) {
+			up.NewScripts = append(up.NewScripts, script)
 		}
 	}
 	return up, nil
