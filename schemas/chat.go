@@ -19,6 +19,9 @@ type Answering struct {
 	Steps  []Step // in the order in which they began
 	Status string // what goes on just now, in words: "waits for @bob to allow github.close", "the model is busy, again in 5 s"; "" = nothing to say
 	Done   bool
+	// Joined says that the message went into an answer that its member was being given already: that one's Say shows it all, and
+	// there is nothing to show here.
+	Joined bool
 	Why    string // when it ended early, in words: "stopped by @alice", "after 40 steps"; "" = the model ended it
 	Model  string // who answers, as /chat model names it
 	Tokens Tokens // of the turn so far

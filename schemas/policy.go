@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,6 +17,13 @@ type Policy struct {
 	// Permissions open what is closed to everybody otherwise.
 	Permissions []Permission `json:"permissions,omitempty"`
 	Egress      *EgressRules `json:"egress,omitempty"` // which hosts the thread's programs may reach
+	// Trust are servers whose answers a manager believes: tools of other servers need no new yes after them. Names or globs.
+	Trust []string `json:"trust,omitempty"`
+}
+
+// Trusts reports whether the answers of a server are believed.
+func (p Policy) Trusts(server string) bool {
+	return slices.ContainsFunc(p.Trust, func(pattern string) bool { return glob(pattern, server) })
 }
 
 // Rules are three lists of patterns. Deny wins over all, ask over allow by default.

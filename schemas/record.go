@@ -46,6 +46,7 @@ const (
 	EventElicit    Event = "elicit"  // a server asked the one who called it for input; names of fields only
 	EventServer    Event = "server"  // started, stopped, failed
 	EventEgress    Event = "egress"  // a sandbox reached a host for the first time, or was refused; host and port only
+	EventChat      Event = "chat"    // the assistant began or ended an answer; how, never what was said
 	EventSignIn    Event = "sign-in" // asked for, done, refused, ended; lent and withdrawn. Never a code or token
 )
 

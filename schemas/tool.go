@@ -46,6 +46,12 @@ type Call struct {
 	Timeout time.Duration   // 0 = the server's, else 60 s
 	// Progress, if set, gets notifications/progress params; called from another goroutine, never after the call returned.
 	Progress func(json.RawMessage)
+	// Wary names the servers whose answers the model has read in this turn: what they said may be what it wants now. A tool of
+	// another server that writes then asks even if a rule allows it, unless Policy.Trust holds.
+	Wary []string
+	// Waiting, if set, is told what a person is waited for ("waits for @bob to allow github.close"), and "" when the call goes on.
+	// It is called from other goroutines, one at a time and never after the call returned; it must be quick.
+	Waiting func(why string)
 }
 
 // Result is the answer of a tool, as the bytes that the server sent (an MCP CallToolResult object).
