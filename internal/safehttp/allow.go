@@ -20,8 +20,9 @@ type Allow struct {
 
 // ParseAllow reads a list of entries: an address or a prefix of them (10.1.2.3, 10.0.0.0/8), a host (mcp.corp.example), a host with
 // its port (mcp.corp.example:8443), or an origin (http://mcp.corp.example:8080), which is what opens plain http. A listed host may
-// resolve to addresses of private networks (RFC 1918, RFC 4193, RFC 6598) beside public ones. Addresses of this machine and its
-// links, of the clouds' metadata services, and those that carry another address inside, stay closed whatever is listed.
+// resolve to addresses of private networks (RFC 1918, RFC 4193, RFC 6598) beside public ones, and of networks for tests and examples
+// (RFC 2544, RFC 5737, RFC 3849), which gateways that answer for every name like to use. Addresses of this machine and its links, of
+// the clouds' metadata services, and those that carry another address inside, stay closed whatever is listed.
 //
 // The error is a [*URLError] that tells the operator which entry is wrong.
 func ParseAllow(entries []string) (Allow, error) {
@@ -121,7 +122,8 @@ func (a Allow) dialer(guard *ssrf.Guardian, host, port string) *net.Dialer {
 
 // private reports addresses that companies give to machines of their own, without those where clouds keep credentials.
 func private(p netip.Prefix) bool {
-	return within(p, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7") &&
+	return within(p, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7",
+		"198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32") &&
 		!within(p,
 			"100.100.100.200/32",     // Alibaba Cloud
 			"fd00:ec2::/32",          // AWS: metadata, and identities of pods

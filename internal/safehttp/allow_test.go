@@ -27,7 +27,7 @@ func TestParseAllow_Refuses(t *testing.T) {
 		"0.0.0.0/0", "::/0", "0.0.0.0/1", "8.0.0.0/6", "8.8.8.8", "8.8.8.8:443", "2606:4700::1111", "fc00::/6",
 		"127.0.0.1", "127.0.0.0/8", "127.0.0.1:80", "localhost", "localhost:80", "http://localhost:8080", "http://127.0.0.1:8080", "::1", "[::1]:80", "0.0.0.0", "::",
 		"169.254.169.254", "169.254.0.0/16", "http://169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254", "fd00:ec2::/32", "https://[fd00:ec2::254]", "fe80::/10", "fe80::1",
-		"::ffff:10.0.0.1", "::ffff:10.0.0.0/104", "64:ff9b::/96", "64:ff9b::a00:1", "64:ff9b:1::/48", "2002:a00:1::/48", "2001::/32", "fd12::1%eth0", "224.0.0.0/4", "198.18.0.0/15",
+		"::ffff:10.0.0.1", "::ffff:10.0.0.0/104", "64:ff9b::/96", "64:ff9b::a00:1", "64:ff9b:1::/48", "2002:a00:1::/48", "2001::/32", "fd12::1%eth0", "224.0.0.0/4", "192.0.0.0/24",
 		"https://mcp.corp.example/path", "https://mcp.corp.example?x", "https://mcp.corp.example#x", "mcp.corp.example?", "ftp://mcp.corp.example", "http://", "//mcp.corp.example",
 		"https://ann:hunter2@mcp.corp.example", "mcp.corp.example:25", "mcp.corp.example:", "mcp.corp.example:0", "mcp.corp.example:x",
 	} {
@@ -90,6 +90,9 @@ func TestClient_Allow(t *testing.T) {
 		opened  bool
 	}{
 		{[]string{"mcp.corp.example"}, "https://mcp.corp.example", []string{"10.255.255.1"}, true},
+		{[]string{"mcp.corp.example"}, "https://mcp.corp.example", []string{"198.18.0.0"}, true}, // where a gateway answers for every name
+		{[]string{"mcp.corp.example"}, "https://mcp.corp.example", []string{"203.0.113.255"}, true},
+		{[]string{"198.18.0.0/16"}, "https://mcp.corp.example", []string{"198.19.0.0"}, false},
 		{[]string{"mcp.corp.example"}, "https://mcp.corp.example:8443", []string{"172.16.0.1"}, true},
 		{[]string{"mcp.corp.example"}, "https://MCP.Corp.example", []string{"192.168.0.1"}, true},
 		{[]string{"mcp.corp.example"}, "https://mcp.corp.example", []string{"100.64.0.1"}, true},
@@ -129,7 +132,7 @@ func TestClient_Allow(t *testing.T) {
 	// Nothing listed opens what is special in another way.
 	for _, addr := range special() {
 		ip := netip.MustParseAddr(addr).Unmap()
-		if ip.IsPrivate() && addr != "fd00:ec2::254" {
+		if ip.IsPrivate() && addr != "fd00:ec2::254" || addr == "198.18.0.1" {
 			continue
 		}
 		everything := allow(t, "mcp.corp.example", "http://mcp.corp.example:8080", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
@@ -166,7 +169,7 @@ func FuzzParseAllow(f *testing.F) {
 		}
 		for _, addr := range special() {
 			ip := netip.MustParseAddr(addr)
-			if ip.IsPrivate() && addr != "fd00:ec2::254" {
+			if ip.IsPrivate() && addr != "fd00:ec2::254" || addr == "198.18.0.1" {
 				continue
 			}
 			for _, scheme := range []string{"http", "https"} {

@@ -20,7 +20,7 @@ import (
 // TestNetwork_NothingIsSent gives the special addresses to this machine, in a network of its own, and listens on all of them: what
 // is refused gets no connection, what is listed gets its request.
 func TestNetwork_NothingIsSent(t *testing.T) {
-	addrs := []string{"10.99.0.1", "10.98.0.1", "172.16.0.1", "192.168.7.1", "100.64.0.1", "100.100.100.200", "169.254.169.254", "168.63.129.16", "192.0.0.192", "198.18.0.1", "1.1.1.1",
+	addrs := []string{"10.99.0.1", "10.98.0.1", "172.16.0.1", "192.168.7.1", "100.64.0.1", "100.100.100.200", "169.254.169.254", "168.63.129.16", "192.0.0.192", "192.0.0.1", "1.1.1.1",
 		"fd12::1", "fd00:ec2::254", "2606:4700::1111", "64:ff9b::a63:1", "64:ff9b:1::1", "2002:a63:1::1", "2001:0:a63::1"}
 	if os.Getenv("SAFEHTTP_NETWORK") == "" {
 		script := "set -e; ip link set lo up; "
