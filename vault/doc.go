@@ -8,4 +8,6 @@
 // made with the first use. Who can read the file can read the values: what it protects is backups and copies of the other
 // files, and a stolen disk if the key comes as a credential. With a missing or wrong key the vault is locked: it says so,
 // and changes nothing.
+//
+// A value may also be held in memory alone, which writes nothing and ends with the process.
 package vault

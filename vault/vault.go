@@ -24,10 +24,11 @@ const (
 )
 
 // Vault is all members' secrets. It is safe for concurrent use by goroutines and processes. It holds the master key in
-// memory, but no value. Errors of its methods are *schemas.Error with words and never hold a value.
+// memory, but no value except those that Hold is given. Errors of its methods are *schemas.Error with words and never hold a value.
 type Vault struct {
 	dir   *durable.Dir
 	cache cache
+	held  held
 
 	mu     sync.Mutex
 	key    []byte         // set once, by unlock
@@ -68,7 +69,7 @@ func (v *Vault) Put(ctx context.Context, k schemas.SecretKey, value schemas.Secr
 	if len(plain) > maxSecret {
 		return &schemas.Error{Code: schemas.CodeTooLarge, Text: fmt.Sprintf("the value of %q is too long", k.Name), Hint: "64 KiB at most"}
 	}
-	return v.change(ctx, k.Member, func(key []byte, s *sealed) error {
+	err := v.change(ctx, k.Member, func(key []byte, s *sealed) error {
 		nonce, bytes, err := seal(key, k, plain)
 		if err != nil {
 			return broken(err)
@@ -85,10 +86,17 @@ func (v *Vault) Put(ctx context.Context, k schemas.SecretKey, value schemas.Secr
 		}
 		return nil
 	})
+	if err == nil {
+		v.held.drop(func(h schemas.SecretKey) bool { return h == k })
+	}
+	return err
 }
 
 // Reveal opens one value: CodeNeeds when there is none for exactly this key, CodeUnreadable when it is damaged.
 func (v *Vault) Reveal(ctx context.Context, k schemas.SecretKey) (schemas.Secret, error) {
+	if s, ok := v.held.get(k); ok {
+		return s, nil
+	}
 	key, err := v.master(ctx)
 	if err != nil {
 		return schemas.Secret{}, err
@@ -117,6 +125,11 @@ func (v *Vault) Delete(ctx context.Context, k schemas.SecretKey) error {
 	if err := checkKey(k); err != nil {
 		return err
 	}
+	if v.held.drop(func(h schemas.SecretKey) bool { return h == k }) {
+		if s, err := v.load(k.Member); err == nil && s.find(k) < 0 {
+			return nil // nothing of it was sealed, so no key is needed
+		}
+	}
 	return v.change(ctx, k.Member, func(_ []byte, s *sealed) error {
 		s.remove(func(e entry) bool { return e.key(k.Member) == k })
 		return nil
@@ -126,6 +139,7 @@ func (v *Vault) Delete(ctx context.Context, k schemas.SecretKey) error {
 // Forget deletes what all members entered for a server of a thread; with an empty server, for all of them. When a
 // member's file cannot be changed it goes on with the others and returns the first error.
 func (v *Vault) Forget(ctx context.Context, thread schemas.ThreadID, server string) error {
+	v.held.drop(func(k schemas.SecretKey) bool { return k.Thread == thread && (server == "" || k.Server == server) })
 	if _, err := v.master(ctx); err != nil {
 		return err
 	}
@@ -160,7 +174,7 @@ func (v *Vault) Names(ctx context.Context, m schemas.MemberID, thread schemas.Th
 	if err != nil {
 		return nil, err
 	}
-	var keys []schemas.SecretKey
+	keys := v.held.keys(func(k schemas.SecretKey) bool { return k.Member == m && k.Thread == thread })
 	for _, e := range s.entries {
 		if k := e.key(m); e.Thread == thread && checkKey(k) == nil {
 			keys = append(keys, k)
@@ -178,6 +192,11 @@ func (v *Vault) Holders(ctx context.Context, thread schemas.ThreadID, server str
 	members, err := v.members()
 	if err != nil {
 		return nil, unusable(err)
+	}
+	for _, k := range v.held.keys(func(k schemas.SecretKey) bool { return k.Thread == thread }) {
+		if !slices.Contains(members, k.Member) {
+			members = append(members, k.Member)
+		}
 	}
 	var all []schemas.SecretKey
 	var first error
