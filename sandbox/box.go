@@ -43,7 +43,10 @@ type box struct {
 	id        string
 	in        *inside // nil: does not run, as far as we know
 	endEgress context.CancelFunc
+	forgotten bool // another box has taken its place, or will
 }
+
+var errForgotten = errors.New("sandbox: it was forgotten meanwhile")
 
 func (b *box) lock(ctx context.Context) error {
 	select {
@@ -56,13 +59,14 @@ func (b *box) lock(ctx context.Context) error {
 
 func (b *box) unlock() { <-b.turn }
 
-// use gives a way into the sandbox, and starts it if it does not run. label names the use to the way out. The caller calls done
-// once.
 func (b *box) use(ctx context.Context, label string, c schemas.Contact) (in *inside, done func(), err error) {
 	if err := b.lock(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer b.unlock()
+	if b.forgotten {
+		return nil, nil, errForgotten
+	}
 	b.thread.Store(&c.Thread)
 	if b.in == nil || b.in.ping(ctx, aliveTime) != nil {
 		if err := b.begin(ctx); err != nil {
@@ -360,18 +364,32 @@ func (b *box) leave() {
 	}
 }
 
-func (b *box) stopIdle(ctx context.Context, idle time.Duration) bool {
+// stopIdle stops a sandbox that nobody has used for a while, and forgets what does not run.
+func (b *box) stopIdle(ctx context.Context, idle time.Duration) {
 	select {
 	case b.turn <- struct{}{}:
 	default:
-		return false
+		return
 	}
 	defer b.unlock()
-	if b.in == nil || !b.idleFor(idle) {
-		return false
+	if !b.idleFor(idle) {
+		return
 	}
-	b.leave()
-	return b.d.stop(ctx, b.id) == nil
+	if b.in != nil {
+		b.leave()
+		if err := b.d.stop(ctx, b.id); err != nil {
+			b.d.opt.Log.Warn("an idle sandbox could not be stopped", "box", b.box, "err", err)
+			return
+		}
+		b.d.opt.Log.Info("a sandbox is idle and was stopped", "box", b.box)
+	}
+	b.forget()
+}
+
+// forget is for one that does not run; the next use makes another.
+func (b *box) forget() {
+	b.forgotten = true
+	b.d.forget(b)
 }
 
 // halt stops the container, whoever uses it.

@@ -47,6 +47,7 @@ type DockerOptions struct {
 	Binary    string        // a static bobbin for this machine; "" = this program
 	PerServer bool          // one container a server, not one a member
 	Runtime   string        // such as runsc; "" = the engine's default
+	CA        string        // file of certificate authorities (PEM), in place of those that the image brings; "" = none
 	Idle      time.Duration // without a server or a command, a container is stopped; 0 = 15 min
 	Egress    egress        // nil: no way out
 	Log       *slog.Logger  // discarded
@@ -99,6 +100,13 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 	if d.opt.Binary, d.build, err = static(opt.Binary); err != nil {
 		return nil, err
 	}
+	if opt.CA != "" {
+		var sum string
+		if d.opt.CA, sum, err = trusted(opt.CA); err != nil {
+			return nil, err
+		}
+		d.build += sum
+	}
 	if d.instance, err = instance(opt.Boxes); err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder", Err: err}
 	}
@@ -133,10 +141,13 @@ func (d *Docker) look(ctx context.Context) error {
 		}
 		return &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
 	}
+	if err := d.lookRuntime(ctx); err != nil {
+		return err
+	}
 	image, err := d.engine.ImageInspect(ctx, d.opt.Image)
 	switch {
 	case errdefs.IsNotFound(err):
-		return refusal(schemas.CodeMissing, "the container engine has no image "+d.opt.Image, "build it: docker build -t "+d.opt.Image+" sandbox, or name another with --sandbox-image")
+		return refusal(schemas.CodeMissing, "the container engine has no image "+d.opt.Image, "build it: bobbin sandbox build, or name another with --sandbox-image")
 	case err != nil:
 		return &schemas.Error{Code: schemas.CodeMissing, Text: "the container engine does not say whether it has the image " + d.opt.Image, Hint: "see its log", Err: err}
 	}
@@ -166,6 +177,9 @@ func static(binary string) (path, build string, err error) {
 		return "", "", &schemas.Error{Code: schemas.CodeMissing, Text: "bobbin's own program cannot be read, and sandboxes need it", Hint: "check " + path, Err: err}
 	}
 	defer file.Close()
+	if info.Mode().Perm()&0o005 != 0o005 {
+		return "", "", refusal(schemas.CodeMissing, "sandboxes run as another user, who may not run "+path, "chmod o+rx "+path)
+	}
 	for _, part := range file.Progs {
 		if part.Type == elf.PT_INTERP {
 			return "", "", refusal(schemas.CodeMissing, "bobbin was built with cgo, so its program does not run in a sandbox", "build it with CGO_ENABLED=0: make build")
@@ -198,14 +212,34 @@ func (d *Docker) Place() schemas.Place {
 	return p
 }
 
-// box finds or makes what is known of one sandbox. thread and server are "" for a member's own.
+// use gives a way into a sandbox, started if it does not run; label names the use to the way out. server is "" for the member's own.
+// The caller calls done once.
+func (d *Docker) use(ctx context.Context, server, label string, c schemas.Contact) (b *box, in *inside, done func(), err error) {
+	for range tries {
+		if b, err = d.box(c.Member, c.Thread, server); err != nil {
+			return nil, nil, nil, err
+		}
+		if in, done, err = b.use(ctx, label, c); !errors.Is(err, errForgotten) {
+			break
+		}
+	}
+	return b, in, done, err
+}
+
+func (d *Docker) forget(b *box) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.boxes, b.box)
+}
+
+// box finds or makes what is known of one sandbox.
 func (d *Docker) box(m schemas.MemberID, thread schemas.ThreadID, server string) (*box, error) {
 	if !m.Valid() {
 		return nil, refusal(schemas.CodeInvalid, "the server has no owner", "")
 	}
 	p := plan{
 		instance: d.instance, member: hash(d.instance, string(m)), volume: volumeOf(m),
-		image: d.image, binary: d.opt.Binary, runtime: d.opt.Runtime, perServer: server != "",
+		image: d.image, binary: d.opt.Binary, runtime: d.opt.Runtime, ca: d.opt.CA, perServer: server != "",
 	}
 	if p.box = p.member; server != "" {
 		p.box = hash(d.instance, string(m), string(thread), server)
@@ -248,26 +282,25 @@ func (d *Docker) rest() {
 			return
 		case <-tick.C:
 		}
-		known := map[string]bool{}
 		for _, b := range d.all() {
-			known[b.box] = true
-			if b.stopIdle(d.life, d.opt.Idle) {
-				d.opt.Log.Info("a sandbox is idle and was stopped", "box", b.box)
-			}
+			b.stopIdle(d.life, d.opt.Idle)
 		}
 		if time.Since(d.opened) > d.opt.Idle {
-			d.stopUnknown(d.life, known)
+			d.stopUnknown(d.life)
 		}
 	}
 }
 
-func (d *Docker) stopUnknown(ctx context.Context, known map[string]bool) {
+func (d *Docker) stopUnknown(ctx context.Context) {
 	found, err := d.find(ctx, labelInstance, d.instance, false)
 	if err != nil {
 		return
 	}
 	for _, c := range found {
-		if !known[c.Labels[labelBox]] {
+		d.mu.Lock()
+		known := d.boxes[c.Labels[labelBox]] != nil // before a container starts
+		d.mu.Unlock()
+		if !known {
 			_ = d.stop(ctx, c.ID)
 		}
 	}

@@ -4,6 +4,9 @@ package sandbox_test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +14,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"crypto/rand"
 
 	"bobbin/internal/durable"
 	"bobbin/sandbox"
@@ -151,4 +152,43 @@ func TestDocker_Exec(t *testing.T) {
 	began = time.Now()
 	w.exec(m, "true")
 	t.Log("second", time.Since(began))
+}
+
+func TestDocker_Put(t *testing.T) {
+	w := openDocker(t, nil)
+	m := w.someone()
+	big := make([]byte, 3<<20)
+	_, _ = rand.Read(big)
+	for name, data := range map[string][]byte{"a.json": []byte("{}\n"), "deep/er/empty": {}, "b c'$(id)\n": big} {
+		for range 2 { // the second replaces the first
+			if err := w.Put(t.Context(), m, "/workspace/external-mcp/x", name, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := w.exec(m, "sh", "-c", `stat -c '%a %u %s' -- "$1"; sha256sum <"$1"`, "x", "/workspace/external-mcp/x/"+name)
+		if want := fmt.Sprintf("644 10001 %d\n%x  -\n", len(data), sha256.Sum256(data)); x.Stdout != want {
+			t.Errorf("%q: %+v, want %s", name, x, want)
+		}
+	}
+	if left := w.sh(m, "find /workspace -name '*.part-*'"); left != "" {
+		t.Error(left)
+	}
+	for _, bad := range []string{"", ".", "..", "../x", "/x", "a/../../b", "a//b"} {
+		if err := w.Put(t.Context(), m, "/workspace", bad, nil); schemas.CodeOf(err) != schemas.CodeInvalid {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := w.Put(t.Context(), m, "/etc", "x", nil); schemas.CodeOf(err) != schemas.CodeInvalid {
+		t.Error(err)
+	}
+	// A folder is in the way; the system is read-only also by way of a link.
+	w.sh(m, "mkdir -p /workspace/dir; ln -s /etc /workspace/link")
+	for _, bad := range []string{"dir", "link/passwd", "link/new"} {
+		if err := w.Put(t.Context(), m, "/workspace", bad, []byte("x")); schemas.CodeOf(err) != schemas.CodeFailed {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := w.Put(t.Context(), m, "/workspace", "x", make([]byte, 64<<20+1)); schemas.CodeOf(err) != schemas.CodeTooLarge {
+		t.Error(err)
+	}
 }

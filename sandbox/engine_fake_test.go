@@ -42,6 +42,9 @@ func newEngine(t *testing.T) *fakeEngine {
 		_ = json.NewEncoder(w).Encode(v)
 	}
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") })
+	mux.HandleFunc("GET /v1.41/info", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, map[string]any{"Runtimes": map[string]any{"runc": map[string]any{"path": "runc"}, "crun": map[string]any{"path": "crun"}}})
+	})
 	mux.HandleFunc("GET /v1.41/images/{name}/json", func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("name") != "bobbin-sandbox" {
 			w.WriteHeader(http.StatusNotFound)

@@ -48,13 +48,13 @@ func (d *Docker) Exec(ctx context.Context, x schemas.Exec) (schemas.Executed, er
 	if err != nil {
 		return schemas.Executed{}, err
 	}
-	b, err := d.box(x.Member, "", "")
-	if err != nil {
-		return schemas.Executed{}, err
-	}
+	return d.run(ctx, x, c)
+}
+
+func (d *Docker) run(ctx context.Context, x schemas.Exec, c command) (schemas.Executed, error) {
 	label := "exec-" + strings.ToLower(rand.Text()[:12])
 	c.Env = labelled(c.Env, label)
-	in, done, err := b.use(ctx, label, schemas.Contact{Thread: x.Thread, Member: x.Member, Install: x.Install})
+	_, in, done, err := d.use(ctx, "", label, schemas.Contact{Thread: x.Thread, Member: x.Member, Install: x.Install})
 	if err != nil {
 		return schemas.Executed{}, err
 	}
@@ -72,14 +72,14 @@ func (d *Docker) Exec(ctx context.Context, x schemas.Exec) (schemas.Executed, er
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-		return schemas.Executed{}, unstarted(x.Args[0], refusedWith(resp.StatusCode, text))
+		return schemas.Executed{}, unstarted(c.Args[0], refusedWith(resp.StatusCode, text))
 	}
 	r := reader{hide: maskable(x.Env), show: x.Output}
 	if err := r.read(resp.Body); err != nil {
 		return r.result(), unsure(err)
 	}
 	if r.failed != "" {
-		return r.result(), unstarted(x.Args[0], &refused{http.StatusUnprocessableEntity, shorten(schemas.Clean(r.failed, true), maxWords)})
+		return r.result(), unstarted(c.Args[0], &refused{http.StatusUnprocessableEntity, shorten(schemas.Clean(r.failed, true), maxWords)})
 	}
 	return r.result(), nil
 }

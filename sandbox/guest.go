@@ -51,17 +51,13 @@ func (d *Docker) Launch(ctx context.Context, l schemas.Launch) (io.ReadWriteClos
 	if d.opt.PerServer {
 		server = l.Server
 	}
-	b, err := d.box(l.Owner, l.Thread, server)
-	if err != nil {
-		return nil, err
-	}
-	g := &guest{box: b, hide: maskable(l.Env), name: hash(string(l.Thread), l.Server)[:12] + "-" + strings.ToLower(rand.Text()[:12])}
+	g := &guest{hide: maskable(l.Env), name: hash(string(l.Thread), l.Server)[:12] + "-" + strings.ToLower(rand.Text()[:12])}
 	def.Env = labelled(def.Env, g.name)
-	in, done, err := b.use(ctx, g.name, schemas.Contact{Thread: l.Thread, Member: l.Owner, Server: l.Server})
+	b, in, done, err := d.use(ctx, server, g.name, schemas.Contact{Thread: l.Thread, Member: l.Owner, Server: l.Server})
 	if err != nil {
 		return nil, err
 	}
-	g.in, g.done = in, done
+	g.box, g.in, g.done = b, in, done
 	if err = in.put(ctx, g.name, def); err == nil {
 		g.conn, g.out, err = in.stdio(ctx, g.name)
 	}

@@ -21,6 +21,7 @@ const (
 	proxySocket = "proxy.sock"
 	wayOut      = "egress.sock"
 	tokenFile   = "token"
+	authorities = "/etc/bobbin-ca.pem"
 	localProxy  = "http://127.0.0.1:3128"
 	boxUser     = "10001:10001"
 	volumeName  = "bobbin-sandbox-vol-"
@@ -43,6 +44,7 @@ type plan struct {
 	folder                string // holds the sockets, outside
 	image                 string // an id: sha256:…
 	binary, runtime       string
+	ca                    string // "" = what the image brings
 	perServer             bool
 }
 
@@ -62,10 +64,22 @@ func spec(p plan) client.ContainerCreateOptions {
 		memory, processes = 512<<20, 128
 	}
 	yes, patience := true, 10
+	mounts := []mount.Mount{
+		{Type: mount.TypeVolume, Source: p.volume, Target: workspace},
+		{Type: mount.TypeBind, Source: p.folder, Target: socketsPath},
+		{Type: mount.TypeBind, Source: p.binary, Target: program, ReadOnly: true},
+	}
+	env := variables()
+	if p.ca != "" {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: p.ca, Target: authorities, ReadOnly: true})
+		for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"} {
+			env = append(env, name+"="+authorities)
+		}
+	}
 	return client.ContainerCreateOptions{
 		Name: boxName + p.box,
 		Config: &container.Config{
-			User: boxUser, Image: p.image, WorkingDir: workspace, Env: variables(),
+			User: boxUser, Image: p.image, WorkingDir: workspace, Env: env,
 			Entrypoint: []string{program, "proxy"},
 			Cmd: []string{
 				"--socket", socketsPath + "/" + proxySocket, "--egress", socketsPath + "/" + wayOut, "--token-file", socketsPath + "/" + tokenFile,
@@ -80,11 +94,7 @@ func spec(p plan) client.ContainerCreateOptions {
 			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled}, LogConfig: container.LogConfig{Type: "none"},
 			Runtime: p.runtime,
 			Tmpfs:   map[string]string{"/tmp": "size=64m,nosuid,nodev,mode=1777"},
-			Mounts: []mount.Mount{
-				{Type: mount.TypeVolume, Source: p.volume, Target: workspace},
-				{Type: mount.TypeBind, Source: p.folder, Target: socketsPath},
-				{Type: mount.TypeBind, Source: p.binary, Target: program, ReadOnly: true},
-			},
+			Mounts:  mounts,
 			Resources: container.Resources{
 				Memory: memory, MemorySwap: memory, NanoCPUs: 1_000_000_000, PidsLimit: &processes,
 				Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 1024}, {Name: "core"}, {Name: "fsize", Soft: 512 << 20, Hard: 512 << 20}},

@@ -51,45 +51,80 @@ func (d *Docker) remove(ctx context.Context, id string) error {
 // Stop stops a member's sandboxes; their containers and the workspace stay, and the next use starts them. Servers in them see the
 // end of their streams.
 func (d *Docker) Stop(ctx context.Context, m schemas.MemberID) error {
-	return d.each(ctx, m, func(id string) error { return d.stop(ctx, id) }, "the sandbox could not be stopped")
+	const failed = "the sandbox could not be stopped"
+	found, held, err := d.seize(ctx, m)
+	defer held.release()
+	if err != nil {
+		return troubled(failed, err)
+	}
+	for _, c := range found {
+		if c.State == container.StateRunning {
+			err = errors.Join(err, d.stop(ctx, c.ID))
+		}
+	}
+	return troubled(failed, err)
 }
 
 // Remove removes a member's sandboxes with the workspace and everything else that is kept of them.
 func (d *Docker) Remove(ctx context.Context, m schemas.MemberID) error {
 	const failed = "the sandbox could not be removed"
-	boxes := map[string]bool{hash(d.instance, string(m)): true}
-	found, err := d.find(ctx, labelMember, hash(d.instance, string(m)), true)
+	found, held, err := d.seize(ctx, m)
+	defer held.release()
 	if err != nil {
 		return troubled(failed, err)
 	}
+	boxes := map[string]bool{hash(d.instance, string(m)): true}
 	for _, c := range found {
 		boxes[c.Labels[labelBox]] = true
+		err = errors.Join(err, d.remove(ctx, c.ID))
 	}
-	if err := d.each(ctx, m, func(id string) error { return d.remove(ctx, id) }, failed); err != nil {
-		return err
+	if err == nil {
+		err = d.removeVolume(ctx, m)
 	}
+	for box := range boxes {
+		if err != nil || len(box) != 32 || strings.Trim(box, "0123456789abcdef") != "" {
+			continue // not a name of ours
+		}
+		err = d.opt.Boxes.RemoveAll(box)
+	}
+	if err == nil {
+		held.forget()
+	}
+	return troubled(failed, err)
+}
+
+func (d *Docker) removeVolume(ctx context.Context, m schemas.MemberID) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
 	v, err := d.engine.VolumeInspect(ctx, volumeOf(m), client.VolumeInspectOptions{})
 	if err == nil && v.Volume.Labels[labelInstance] == d.instance {
 		_, err = d.engine.VolumeRemove(ctx, volumeOf(m), client.VolumeRemoveOptions{})
 	}
-	if err != nil && !errdefs.IsNotFound(err) {
-		return troubled(failed, err)
+	if errdefs.IsNotFound(err) {
+		return nil
 	}
-	for box := range boxes {
-		if len(box) != 32 || strings.Trim(box, "0123456789abcdef") != "" {
-			continue // not a name of ours
-		}
-		if err := d.opt.Boxes.RemoveAll(box); err != nil {
-			return troubled(failed, err)
-		}
-	}
-	return nil
+	return err
 }
 
-// each does something with every container of a member, while nobody starts one that we know.
-func (d *Docker) each(ctx context.Context, m schemas.MemberID, do func(id string) error, failed string) error {
+// seized are boxes that nobody starts until release.
+type seized []*box
+
+func (s seized) release() {
+	for _, b := range s {
+		b.unlock()
+	}
+}
+
+func (s seized) forget() {
+	for _, b := range s {
+		b.forget()
+	}
+}
+
+// seize lets go of a member's sandboxes and lists their containers.
+func (d *Docker) seize(ctx context.Context, m schemas.MemberID) (found []container.Summary, held seized, err error) {
 	if !m.Valid() {
-		return refusal(schemas.CodeNotFound, "there is no such sandbox", "")
+		return nil, nil, refusal(schemas.CodeNotFound, "there is no such sandbox", "")
 	}
 	key := hash(d.instance, string(m))
 	for _, b := range d.all() {
@@ -97,26 +132,23 @@ func (d *Docker) each(ctx context.Context, m schemas.MemberID, do func(id string
 			continue
 		}
 		if err := b.lock(ctx); err != nil {
-			return err
+			return nil, held, err
 		}
-		defer b.unlock()
+		held = append(held, b)
 		b.leave()
 	}
-	found, err := d.find(ctx, labelMember, key, true)
-	if err != nil {
-		return troubled(failed, err)
-	}
-	var errs []error
-	for _, c := range found {
-		errs = append(errs, do(c.ID))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return troubled(failed, err)
-	}
-	return nil
+	found, err = d.find(ctx, labelMember, key, true)
+	return found, held, err
 }
 
+// troubled gives what the engine says words, if it says something.
 func troubled(text string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); ok {
+		return e
+	}
 	return &schemas.Error{Code: schemas.CodeNotReady, Text: text, Hint: "try again; the operator looks at the container engine", Err: err}
 }
 
@@ -201,7 +233,7 @@ func ownMountsOnly(c container.InspectResponse) bool {
 	for _, m := range c.Mounts {
 		switch m.Destination {
 		case workspace, socketsPath:
-		case program:
+		case program, authorities:
 			if m.RW {
 				return false
 			}
