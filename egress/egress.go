@@ -70,7 +70,7 @@ const (
 // Who says for whom a request is: thread, member, server, and whether something is being installed. label is what the request
 // claims about its server, by the user name of Proxy-Authorization; it comes from inside the sandbox and must decide about
 // nothing but which of the sandbox's own servers is meant. Called for every request, concurrently.
-type Who func(label string) schemas.Contact
+type Who = func(label string) schemas.Contact
 
 // Proxy serves sandboxes. It is safe for concurrent use.
 type Proxy struct {

@@ -5,7 +5,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -30,14 +29,15 @@ import (
 // Options of a Host. Data is required.
 type Options struct {
 	Data    string // folder for everything that is kept; made if it is missing
-	Sandbox string // where local servers run: "process" (also "auto" and ""), or "off"
+	Sandbox string // where local servers run: "docker", "process", "off", or "auto" (also ""): docker where it can be had, else process
 	Version string // told to servers
 	Log     *slog.Logger
 	// Loopback lets connectors reach servers on this machine's own loopback: for programs whose members sit at it.
 	Loopback bool
 	// Allow opens hosts of private networks to the connectors of all threads.
-	Allow   safehttp.Allow
-	Connect Connect
+	Allow     safehttp.Allow
+	Connect   Connect
+	Container Container
 }
 
 // Connect is how members sign in to connectors by OAuth.
@@ -84,7 +84,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + opt.Data + " cannot be used", Hint: "name another one with --data", Err: err}
 	}
 	folder := make(map[string]*durable.Dir)
-	for _, name := range []string{"users", "vault", "cache", "work", "locks"} {
+	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes"} {
 		if folder[name], err = data.Sub(name); err != nil {
 			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
 		}
@@ -100,11 +100,15 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.launcher, err = opt.launcher(ctx, folder["work"]); err != nil {
+	late := &gate{}
+	run, boxes, why, err := opt.launcher(ctx, folder["work"], func() (*sandbox.Docker, error) {
+		return opt.containers(ctx, folder["boxes"], h.Store, h.journal, late)
+	})
+	if err != nil {
 		return nil, err
 	}
-	h.launcher = local{h.launcher, opt.place(h.launcher)}
-	late := &gate{}
+	place := opt.place(run, why)
+	h.launcher = local{run, place}
 	guarded := opt.guarded()
 	h.SignIns, err = oauth.New(oauth.Options{
 		Vault: secrets, Names: secrets, Journal: h.journal, Locks: folder["locks"], HTTP: guarded, Check: opt.check, Public: opt.Connect.Public,
@@ -120,14 +124,18 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Bot = bot.New(bot.Options{
+	talk := bot.Options{
 		Config: h.Store, Past: h.Store, Rules: h.Store,
 		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
 		Secrets: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry}, Revoke: h.SignIns, Loans: h.Store,
-		Allow: opt.Allow, Import: mcpstore.Import, Place: opt.place(h.launcher),
+		Allow: opt.Allow, Import: mcpstore.Import, Place: place,
 		Version: opt.Version, Log: opt.Log,
-	})
+	}
+	if boxes != nil {
+		talk.Sandboxes = boxes
+	}
+	h.Bot = bot.New(talk)
 	late.bot, late.live = h.Bot, h.Registry
 	return h, nil
 }
@@ -140,6 +148,10 @@ type gate struct {
 
 func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
 	return g.bot.Ask(ctx, a)
+}
+
+func (g *gate) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, error) {
+	return g.bot.Contact(ctx, c)
 }
 
 func (g *gate) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, error) {
@@ -234,21 +246,4 @@ func (h *Host) Run(ctx context.Context, door func(context.Context) error) error 
 	err := errors.Join(rest.Wait(), h.launcher.Close())
 	end()
 	return errors.Join(err, logging.Wait())
-}
-
-// launcher picks where local servers run.
-func (opt Options) launcher(ctx context.Context, work *durable.Dir) (launcher, error) {
-	switch opt.Sandbox {
-	case "auto", "process", "":
-		p, err := sandbox.NewProcess(sandbox.Options{Work: work, Log: opt.Log})
-		if err == nil {
-			p.Sweep(ctx)
-		}
-		return p, err
-	case "off":
-		return sandbox.NewOff("local servers are switched off here", "start bobbin with --sandbox process"), nil
-	case "docker":
-		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: "this build cannot run servers in containers yet", Hint: "use --sandbox process to run them as yourself, or --sandbox off"}
-	}
-	return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: fmt.Sprintf("the sandbox is auto, docker, process or off, not %q", opt.Sandbox), Hint: "use --sandbox process"}
 }

@@ -2,14 +2,15 @@ package host
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"bobbin/schemas"
 )
 
 // place says where a thread's programs run. Without isolation they run as the one who started bobbin: that is for people who sit at
-// this machine. Members on Discord get it only when the operator named it: --sandbox process.
-func (opt Options) place(l launcher) func(schemas.ThreadID) schemas.Place {
+// this machine. Members on Discord get it only when the operator named it: --sandbox process. why is what is missing for containers.
+func (opt Options) place(l launcher, why error) func(schemas.ThreadID) schemas.Place {
 	return func(t schemas.ThreadID) schemas.Place {
 		p := l.Place()
 		switch {
@@ -17,8 +18,11 @@ func (opt Options) place(l launcher) func(schemas.ThreadID) schemas.Place {
 		case opt.Sandbox == "process":
 			p.Where = "the operator's machine, as the operator. NOT isolated"
 		default:
-			p = schemas.Place{Why: "local servers need a sandbox here, and containers are not part of this build yet",
-				Hint: "add a remote one with `/mcp connect`; the operator can start bobbin with --sandbox process, which runs members' programs as the operator, NOT isolated"}
+			p = schemas.Place{Why: "local servers need a sandbox here, and there is none", Hint: "add a remote one with `/mcp connect`; " +
+				"the operator can start Docker, which gives every member a container"}
+			if e, ok := errors.AsType[*schemas.Error](why); ok {
+				p.Why = "local servers need a sandbox here, and " + e.Text
+			}
 		}
 		return p
 	}

@@ -33,13 +33,13 @@ func TestPlace_DiscordGetsNoProcessesUnlessNamed(t *testing.T) {
 		{"auto", desk, true, "as you. NOT isolated"}, {"process", desk, true, "as you. NOT isolated"},
 	} {
 		r := &runs{}
-		place := Options{Sandbox: c.sandbox}.place(r)
+		place := Options{Sandbox: c.sandbox}.place(r, &schemas.Error{Text: "no container engine answers at unix:///x"})
 		p := place(c.thread)
 		_, err := local{r, place}.Launch(t.Context(), schemas.Launch{Thread: c.thread})
 		if p.Available != c.may || !strings.Contains(p.Where, c.where) || (r.launched == 1) != c.may {
 			t.Errorf("--sandbox %q, thread %s: %+v, launched %d, %v", c.sandbox, c.thread, p, r.launched, err)
 		}
-		if !c.may && (schemas.CodeOf(err) != schemas.CodeMissing || p.Hint == "") {
+		if !c.may && (schemas.CodeOf(err) != schemas.CodeMissing || p.Hint == "" || !strings.Contains(p.Why, "no container engine answers")) {
 			t.Errorf("refused with %v, hint %q", err, p.Hint)
 		}
 	}

@@ -40,6 +40,8 @@ type Main struct {
 	Sandbox string   // --sandbox
 	Clients string   // --oauth-clients
 	Allow   []string // --allow-internal
+
+	containers containerFlags
 }
 
 // NewMain returns a program that talks over the three streams.
@@ -100,6 +102,7 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
 	f.StringVar(&m.Clients, "oauth-clients", "", "file of applications registered at authorization servers, by issuer (BOBBIN_OAUTH_CLIENTS)")
 	f.StringSliceVar(&m.Allow, "allow-internal", nil, "host, origin or prefix of a private network that connectors may reach; may be repeated (BOBBIN_ALLOW_INTERNAL)")
+	m.containers.add(f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
 	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.proxyCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
@@ -117,7 +120,11 @@ func (m *Main) open(ctx context.Context, log *slog.Logger, connect host.Connect)
 	if connect.Clients, err = m.clients(safehttp.Rules{Loopback: true, Allow: allow}); err != nil {
 		return nil, err
 	}
-	return host.Open(ctx, host.Options{Allow: allow, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
+	boxes, err := m.containers.container()
+	if err != nil {
+		return nil, err
+	}
+	return host.Open(ctx, host.Options{Allow: allow, Container: boxes, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
 }
 
 // checkUser judges the --user of chat and serve.
