@@ -85,7 +85,7 @@ func (b *Bot) Complete(ctx context.Context, c schemas.Caller, line string) []str
 	}
 	rest, ok := strings.CutPrefix(line, "/mcp ")
 	if !ok {
-		return nil
+		return b.completeChat(ctx, c, line)
 	}
 	cut := strings.LastIndexByte(rest, ' ') + 1
 	head, last := rest[:cut], rest[cut:]
@@ -96,6 +96,36 @@ func (b *Bot) Complete(ctx context.Context, c schemas.Caller, line string) []str
 		}
 	}
 	slices.Sort(found)
+	return found
+}
+
+// completeChat is Complete for /chat.
+func (b *Bot) completeChat(ctx context.Context, c schemas.Caller, line string) (found []string) {
+	if strings.HasPrefix("/chat ", line) && len(line) > 1 && line != "/chat " {
+		return []string{"/chat "}
+	}
+	rest, ok := strings.CutPrefix(line, "/chat ")
+	if !ok {
+		return nil
+	}
+	typed, last, after := strings.Cut(rest, " ")
+	for _, v := range b.ChatVerbs() {
+		switch {
+		case c.Role < v.Role:
+		case !after && strings.HasPrefix(v.Name, typed):
+			found = append(found, "/chat "+v.Name)
+		case after && v.Name == typed && len(v.Args) > 0:
+			words := v.Args[0].Options
+			if v.Args[0].Kind == "model" {
+				words = b.modelNames(ctx, c.Thread)
+			}
+			for _, w := range words {
+				if strings.HasPrefix(w, last) {
+					found = append(found, "/chat "+typed+" "+w)
+				}
+			}
+		}
+	}
 	return found
 }
 

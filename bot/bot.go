@@ -113,6 +113,9 @@ type Options struct {
 	// Sandboxes are the members' own containers; nil: there are none here.
 	Sandboxes sandboxes
 
+	// Assistant answers messages; nil, or one without models: nobody does, and the first answer says how to set one up.
+	Assistant assistant
+
 	// Allow opens hosts of private networks.
 	Allow safehttp.Allow
 
@@ -127,6 +130,8 @@ type Options struct {
 type Bot struct {
 	opt   Options
 	verbs []verb
+	chat  []verb // of /chat
+	talks talks
 	cards deck
 	ears  ears
 	late  late
@@ -164,6 +169,7 @@ func New(opt Options) *Bot {
 		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	b := &Bot{opt: opt, verbs: table(), own: ownTools()}
+	b.chat, b.talks.queues = chatVerbs(), map[schemas.ThreadID][]*talk{}
 	b.cards.open = map[string]*card{}
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}

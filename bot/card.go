@@ -71,7 +71,7 @@ func (d *deck) waits(c schemas.Caller, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range d.open {
-		if o.by.Thread == c.Thread && now.Before(o.expires) && o.keys != nil && o.may(c) == nil {
+		if o.by.Thread == c.Thread && now.Before(o.expires) && len(o.keys) > len(o.look) && o.may(c) == nil {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -19,6 +20,10 @@ type turn struct {
 	args   map[string]string
 	file   *schemas.File
 	tell   func(string) // never nil
+
+	files     []schemas.File
+	mentioned bool
+	stream    func(Reply) // may be nil
 }
 
 func (t turn) arg(name string) string { return strings.TrimSpace(t.args[name]) }
@@ -26,7 +31,7 @@ func (t turn) arg(name string) string { return strings.TrimSpace(t.args[name]) }
 // Handle answers one request. It never returns a raw error: what goes wrong is a Reply with Bad set and a Code. Waiting for
 // servers, tools and people ends with ctx.
 func (b *Bot) Handle(ctx context.Context, r Request) Reply {
-	t := turn{caller: r.Caller, args: r.Args, file: r.File, tell: r.Progress}
+	t := turn{caller: r.Caller, args: r.Args, file: r.File, tell: r.Progress, files: r.Files, mentioned: r.Mentioned, stream: r.Stream}
 	if t.tell == nil {
 		t.tell = func(string) {}
 	}
@@ -70,26 +75,33 @@ func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
 		t.args = args
 		return b.invoke(ctx, t, v)
 	case command == "/chat":
-		return b.chat(rest), nil
+		v, args, err := b.parse("chat " + cmp.Or(rest, "help"))
+		if err != nil {
+			return Reply{}, err
+		}
+		t.args = args
+		return b.invoke(ctx, t, v)
 	case command == "/help":
 		return b.line(ctx, t, "help", map[string]string{"topic": rest})
 	case strings.HasPrefix(text, "/"):
 		return Reply{}, invalid("I know no such command", "`/mcp help` lists what there is")
-	case t.file != nil:
+	case t.upload(text) != nil:
+		t.file = t.upload(text)
 		return b.line(ctx, t, "upload", nil)
 	case looksLikeConfig(text):
 		return b.line(ctx, t, "add-json", map[string]string{"json": text})
-	case text == "":
+	case text == "" && len(t.files) == 0:
 		return b.Welcome(ctx, t.caller), nil
 	}
-	if r, ok := b.stray(t.caller, text); ok {
+	if r, ok := b.stray(ctx, t.caller, text); ok {
 		return r, nil
 	}
-	return b.chat(""), nil
+	return b.message(ctx, t, text)
 }
 
-// stray answers what looks like the answer to a card, at a door that had none for it.
-func (b *Bot) stray(c schemas.Caller, text string) (Reply, bool) {
+// stray answers what looks like the answer to a card, at a door that had none for it. Where an assistant listens and no card is open,
+// it may be the answer to what that asked.
+func (b *Bot) stray(ctx context.Context, c schemas.Caller, text string) (Reply, bool) {
 	labels := []string{"confirm", "cancel", "approve", "put back", "keep held", "show the change", "show everything", "once", "1 hour", "always here", "always", "deny", "yes", "no"}
 	n, err := strconv.Atoi(strings.TrimSuffix(text, ")"))
 	if number := err == nil && n > 0 && n < 100; !number && !slices.Contains(labels, strings.ToLower(strings.Trim(text, "`.! "))) {
@@ -97,6 +109,9 @@ func (b *Bot) stray(c schemas.Caller, text string) (Reply, bool) {
 	}
 	if b.cards.waits(c, b.opt.Now()) {
 		return bad(schemas.CodeInvalid, "that is no choice of an open card · press one of its choices, or give the command again"), true
+	}
+	if ms, err := b.models(ctx, c.Thread); err == nil && len(ms) > 0 {
+		return Reply{}, false
 	}
 	return bad(schemas.CodeExpired, "nothing waits for an answer here · `/mcp list` shows how things are, `/mcp help` what there is"), true
 }
@@ -119,7 +134,7 @@ func (b *Bot) invoke(ctx context.Context, t turn, v *verb) (Reply, error) {
 		}
 	}
 	if v.audited {
-		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/mcp " + v.Name}); err != nil {
+		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: slash(v.Name)}); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -159,7 +174,7 @@ func (b *Bot) noted(ctx context.Context, c schemas.Caller, r schemas.Record) {
 
 // askArgs turns a command's missing arguments into a form.
 func (b *Bot) askArgs(ctx context.Context, t turn, v *verb) Reply {
-	form := &Form{Title: "/mcp " + v.Name}
+	form := &Form{Title: slash(v.Name)}
 	for _, a := range v.Args {
 		if t.arg(a.Name) == "" && a.Required {
 			f := Field{Name: a.Name, Label: a.Name, Hint: a.Hint, Kind: a.field(), Required: true}
@@ -177,7 +192,7 @@ func (b *Bot) askArgs(ctx context.Context, t turn, v *verb) Reply {
 		}
 		for _, f := range form.Fields {
 			if strings.TrimSpace(a.Values[f.Name]) == "" {
-				return Reply{}, invalid(f.Name+" is needed", "`/mcp "+v.Usage+"`")
+				return Reply{}, invalid(f.Name+" is needed", "`"+v.line()+"`")
 			}
 			t2.args[f.Name] = a.Values[f.Name]
 		}

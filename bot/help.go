@@ -8,15 +8,7 @@ import (
 )
 
 // noModel is said where an assistant would answer.
-const noModel = "No model is set, so I cannot chat yet; tools work by hand with `/mcp call`. The assistant comes with a later version."
-
-// chat answers messages and the assistant's own verbs.
-func (b *Bot) chat(rest string) Reply {
-	if rest != "" {
-		return bad(schemas.CodeMissing, "No model is set, so there is nothing to change here. The assistant comes with a later version.")
-	}
-	return bad(schemas.CodeMissing, noModel)
-}
+const noModel = "No model is set, so I cannot chat yet; tools work by hand with `/mcp call`. To chat: set ANTHROPIC_API_KEY, or --model (see `/mcp help model`)."
 
 // Welcome greets a member who opens a door: where they are, what is here, what to do first.
 func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
@@ -35,7 +27,7 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 			upload = "give me a file with `/mcp upload PATH`"
 		}
 		return Reply{Blocks: []Block{{Text: head + "no tools yet"},
-			{Text: "Paste an MCP config with `/mcp add-json {…}`, " + upload + ", or answer questions with `/mcp add`."}, {Text: noModel}}}
+			{Text: "Paste an MCP config with `/mcp add-json {…}`, " + upload + ", or answer questions with `/mcp add`."}, {Text: b.answers(ctx, c)}}}
 	}
 	n, needs := 0, 0
 	for _, s := range ss {
@@ -48,7 +40,26 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 	if needs > 0 {
 		text += " · " + count(needs, "waits", "wait") + " for you"
 	}
-	return Reply{Blocks: []Block{{Text: text}, {Text: "`/mcp list` shows how they are, `/mcp help` what there is."}, {Text: noModel}}}
+	return Reply{Blocks: []Block{{Text: text}, {Text: "`/mcp list` shows how they are, `/mcp help` what there is."}, {Text: b.answers(ctx, c)}}}
+}
+
+// answers says who answers messages here.
+func (b *Bot) answers(ctx context.Context, c schemas.Caller) string {
+	ms, err := b.models(ctx, c.Thread)
+	if err != nil || len(ms) == 0 {
+		return noModel
+	}
+	model := "`" + clean(chosen(ms).Name) + "`"
+	switch mode, err := b.modeOf(ctx, c.Thread); {
+	case err != nil:
+		return "`/chat help` says what the assistant can do."
+	case mode == schemas.ChatOff:
+		return "The assistant is off here; `/chat mode` turns it on."
+	case mode == schemas.ChatMentioned:
+		return "Mention me and say what you want done: " + model + " answers, and uses the tools here. `/chat help` says more."
+	default:
+		return "Say what you want done: " + model + " answers, and uses the tools here. `/chat help` says more."
+	}
 }
 
 // help fits a phone: short lines, one screen, topics for the rest.
@@ -101,13 +112,23 @@ func (b *Bot) firstHelp() Reply {
 		tab.Rows = append(tab.Rows, Row{Cells: []string{"`/mcp " + v[0] + "`", v[1]}})
 	}
 	return Reply{Blocks: []Block{{Text: "bring tools into this thread, and use them"}, {Table: tab},
-		{Text: "more: `/mcp help verbs` · `/mcp help policy` · `/mcp help secrets` · `/mcp help connect` · `/mcp help model`"}, {Text: "bobbin " + b.opt.Version}}}
+		{Text: "more: `/mcp help verbs` · `/mcp help policy` · `/mcp help secrets` · `/mcp help connect` · `/mcp help model` · `/chat help`"}, {Text: "bobbin " + b.opt.Version}}}
 }
 
 func topics() map[string]string {
 	return map[string]string{
-		"model": `a model would chat and use the tools for you
-the assistant comes with a later version of bobbin
+		"model": `a model chats, and uses the tools for you
+the operator sets its key, as an environment variable:
+ANTHROPIC_API_KEY     Claude
+OPENAI_API_KEY        OpenAI
+GEMINI_API_KEY        Gemini
+OPENROUTER_API_KEY    many others
+or names it, and then starts bobbin again:
+--model anthropic/claude-sonnet-5
+--model ollama/qwen3          on your own machine, without a key
+--model-url http://…          any server that speaks OpenAI's API
+/chat model    which there are, and which answers here
+/chat mode     when it answers
 until then every tool works by hand: /mcp call server.tool`,
 		"policy": `who may call what
 read-only tools run; tools that write ask first

@@ -112,6 +112,9 @@ func (b *Bot) parse(line string) (*verb, map[string]string, error) {
 	second, after := cutSpace(rest)
 	v, left := b.find([]string{first, second})
 	if v == nil {
+		if first == "chat" {
+			first += " " + second
+		}
 		return nil, nil, b.unknownVerb(first)
 	}
 	if len(left) == 0 {
@@ -147,7 +150,7 @@ func (v *verb) read(rest string) (map[string]string, error) {
 		args[a.Name], rest = w, left
 	}
 	if strings.TrimSpace(rest) != "" {
-		return nil, invalid("there is more in that line than `/mcp "+v.Name+"` takes", "`/mcp "+v.Usage+"`")
+		return nil, invalid("there is more in that line than `"+slash(v.Name)+"` takes", "`"+v.line()+"`")
 	}
 	return args, nil
 }
@@ -161,10 +164,14 @@ func (b *Bot) find(ws []string) (*verb, []string) {
 			ws = append(strings.Fields(short.to), ws[1:]...)
 		}
 	}
+	all := b.verbs
+	if len(ws) > 0 && ws[0] == "chat" {
+		all = b.chat
+	}
 	for n := min(2, len(ws)); n > 0; n-- {
 		name := strings.Join(ws[:n], " ")
-		for i := range b.verbs {
-			v := &b.verbs[i]
+		for i := range all {
+			v := &all[i]
 			if v.Name == name || (n == 1 && v.bare && strings.HasPrefix(v.Name, name+" ")) {
 				return v, nonEmpty(ws[n:])
 			}
@@ -182,6 +189,17 @@ func nonEmpty(ws []string) []string {
 
 // unknownVerb refuses without repeating the word, which may be a secret pasted in the wrong place.
 func (b *Bot) unknownVerb(name string) error {
+	if typed, ok := strings.CutPrefix(name, "chat "); ok {
+		var known []string
+		for _, v := range b.ChatVerbs() {
+			known = append(known, v.Name)
+		}
+		hint := "`/chat help` lists what there is"
+		if n := schemas.Nearest(typed, known); n != "" {
+			hint = "did you mean `/chat " + n + "`? " + hint
+		}
+		return &schemas.Error{Code: schemas.CodeNotFound, Text: "/chat has no such verb", Hint: hint}
+	}
 	known := make([]string, 0, len(b.verbs))
 	for _, v := range b.verbs {
 		known = append(known, v.Name)

@@ -77,8 +77,11 @@ func (e *ear) hears(n Notice) bool {
 	return e.match(n.Thread) && (e.member == "" || n.To == "" || n.To == e.member)
 }
 
-// push never blocks; it is called under the lock, so there is one sender.
+// push never blocks; it is called under the lock, so there is one sender. How far an answer is gives way to everything else.
 func (e *ear) push(n Notice) {
+	if n.Door != "" && n.Reply.Replace == "" && len(e.ch) > cap(e.ch)/2 {
+		return
+	}
 	for {
 		select {
 		case e.ch <- n:

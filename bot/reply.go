@@ -33,6 +33,9 @@ type Block struct {
 	File     *schemas.File // to download
 	Warning  string        // a plain warning about trust
 	Open     *Open         // a page to open in the person's own browser
+	// Answer is the assistant's, as far as it has come. Its Text is Markdown of a model: links and images in it stay inert. Args and
+	// Result of its steps are for the one whose Reply it is.
+	Answer *schemas.Answering
 }
 
 // Open is a page that only a person's own press opens: a door never fetches, previews or embeds it. The URL is https, or http on
@@ -92,6 +95,9 @@ type Notice struct {
 	Thread schemas.ThreadID
 	To     schemas.MemberID // "": everybody in the thread
 	Reply  Reply
+	// Door, if set, is the one that shows this to all its members already, and passes it over. Others show it: an answer to somebody
+	// else, again and again with the same Reply.ID while it comes, and at last with that in Reply.Replace.
+	Door schemas.Door
 	// Changed says that the thread's servers or their states changed; a door redraws its list. Reply may be empty then.
 	Changed bool
 }

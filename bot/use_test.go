@@ -347,9 +347,9 @@ func TestUpload_OthersSecret(t *testing.T) {
 func TestWordsOfTheDoor(t *testing.T) {
 	w := newWorld(t)
 	want(t, w.bot.Welcome(t.Context(), alice()), "bobbin · thread T1 · no tools yet", "/mcp add-json", "/mcp upload PATH", "/mcp add",
-		"No model is set, so I cannot chat yet; tools work by hand with /mcp call. The assistant comes with a later version.")
+		"No model is set, so I cannot chat yet; tools work by hand with /mcp call. To chat: set ANTHROPIC_API_KEY, or --model (see /mcp help model).")
 	want(t, w.say(alice(), "fix the broken link"), "No model is set, so I cannot chat yet")
-	want(t, w.say(alice(), "/chat model x"), "No model is set, so there is nothing to change here")
+	want(t, w.say(alice(), "/chat model x"), "no model is set, so there is nothing to change here")
 	want(t, w.say(alice(), "/mcp lst"), "/mcp has no such verb", "did you mean /mcp list?", "/mcp help")
 	wantNot(t, w.say(alice(), "/mcp "+canary), canary)
 	want(t, w.say(alice(), "/nonsense"), "I know no such command", "/mcp help")

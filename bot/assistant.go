@@ -1,0 +1,318 @@
+package bot
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// assistant answers messages with a model and the thread's tools. It is called concurrently for many threads, for one thread one
+// turn at a time. It checks who may stop, reset, choose and set what; its errors are for people.
+type assistant interface {
+	talker
+	chooser
+	setting
+}
+
+// talker has the conversation. show is called from one goroutine at a time, never after Say returned, with the whole state; Say ends
+// with ctx, with Stop, or with the answer. Stop ends the thread's turn with its tool calls; false: there was none.
+type talker interface {
+	Say(ctx context.Context, said schemas.Said, show func(schemas.Answering)) (schemas.Answering, error)
+	Stop(context.Context, schemas.Caller) (stopped bool, err error)
+	Reset(context.Context, schemas.Caller) error
+}
+
+// chooser knows the models that the operator allows; none: nothing is set up, and nothing of the rest is called.
+type chooser interface {
+	Models(context.Context, schemas.ThreadID) ([]schemas.Model, error)
+	Choose(ctx context.Context, caller schemas.Caller, name string) error
+}
+
+// setting is when the assistant answers, "" as long as nobody chose, and what it spent.
+type setting interface {
+	Mode(context.Context, schemas.ThreadID) (schemas.ChatMode, error)
+	SetMode(context.Context, schemas.Caller, schemas.ChatMode) error
+	Usage(context.Context, schemas.Caller) (own, thread schemas.Usage, err error)
+}
+
+// chatVerbs are the assistant's own. Their names begin with "chat", which is their group in all doors.
+func chatVerbs() []verb {
+	const m, g = schemas.Member, schemas.Guest
+	return []verb{
+		{Verb{"chat model", "model [name]", "Show which models there are, or choose one for this thread", "A manager chooses.", m,
+			[]Arg{{Name: "name", Hint: "such as anthropic/claude-sonnet-5", Kind: "model"}}}, false, false, (*Bot).chatModel},
+		{Verb{"chat mode", "mode [mentioned|always|off]", "Show or choose when the assistant answers in this thread",
+			"mentioned: when a message mentions it or replies to it. A manager chooses.", m,
+			[]Arg{{Name: "mode", Hint: "mentioned, always or off", Options: modeNames()}}}, false, false, (*Bot).chatMode},
+		{Verb{"chat usage", "usage", "Show what you and this thread spent on the model", "", m, nil}, false, false, (*Bot).chatUsage},
+		{Verb{"chat stop", "stop", "Stop the answer that is under way, with its tool calls", "Your own; a manager stops any.", m, nil}, false, true, (*Bot).chatStop},
+		{Verb{"chat reset", "reset", "Forget the conversation of this thread; servers and rules stay", "A manager confirms.", m, nil}, false, true, (*Bot).chatReset},
+		{Verb{"chat help", "help", "Say what the assistant can do", "", g, nil}, false, false, (*Bot).chatHelp},
+	}
+}
+
+// ChatVerbs lists the verbs of /chat in the order of its help, with names as they stand behind it: a Request's Verb has "chat " in
+// front of them.
+func (b *Bot) ChatVerbs() []Verb {
+	all := make([]Verb, len(b.chat))
+	for i, v := range b.chat {
+		all[i] = v.Verb
+		all[i].Name = strings.TrimPrefix(v.Name, "chat ")
+	}
+	return all
+}
+
+// line is how a verb is typed, with its arguments.
+func (v *verb) line() string {
+	if strings.HasPrefix(v.Name, "chat ") {
+		return "/chat " + v.Usage
+	}
+	return "/mcp " + v.Usage
+}
+
+// slash is how a verb is typed.
+func slash(name string) string {
+	if strings.HasPrefix(name, "chat ") {
+		return "/" + name
+	}
+	return "/mcp " + name
+}
+
+func modeNames() []string {
+	return []string{string(schemas.ChatMentioned), string(schemas.ChatAlways), string(schemas.ChatOff)}
+}
+
+// models gives what there is to choose from; none also without an assistant.
+func (b *Bot) models(ctx context.Context, thread schemas.ThreadID) ([]schemas.Model, error) {
+	if b.opt.Assistant == nil {
+		return nil, nil
+	}
+	return b.opt.Assistant.Models(ctx, thread)
+}
+
+// modeOf gives when the assistant answers: as the thread chose, else as is usual at its door.
+func (b *Bot) modeOf(ctx context.Context, thread schemas.ThreadID) (schemas.ChatMode, error) {
+	mode, err := b.opt.Assistant.Mode(ctx, thread)
+	if err == nil && mode == "" {
+		mode = schemas.ChatAlways
+		if thread.IsSnowflake() {
+			mode = schemas.ChatMentioned
+		}
+	}
+	return mode, err
+}
+
+// Overhears reports whether messages of a thread are answered that mention nobody: a door need not hand over others where it is false.
+func (b *Bot) Overhears(ctx context.Context, thread schemas.ThreadID) bool {
+	if !thread.Valid() {
+		return false
+	}
+	ms, err := b.models(ctx, thread)
+	if err != nil || len(ms) == 0 {
+		return false
+	}
+	mode, err := b.modeOf(ctx, thread)
+	return err == nil && mode == schemas.ChatAlways
+}
+
+// unset answers where there is no model.
+func unset() error {
+	return &schemas.Error{Code: schemas.CodeMissing, Text: "no model is set, so there is nothing to change here",
+		Hint: "`/mcp help model` says how to set one"}
+}
+
+func (b *Bot) chatModel(ctx context.Context, t turn) (Reply, error) {
+	ms, err := b.models(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(ms) == 0 {
+		return Reply{}, unset()
+	}
+	if name := t.arg("name"); name != "" {
+		return b.choose(ctx, t, name, ms)
+	}
+	tab := &Table{Columns: []string{"model", "reads at most", ""}}
+	r := Reply{Blocks: []Block{{Text: count(len(ms), "model", "models") + " to choose from; `/chat model NAME` chooses for this thread"}, {Table: tab}}}
+	for _, m := range ms {
+		window, chosen := "", ""
+		if m.Window > 0 {
+			window = thousands(m.Window) + " tokens"
+		}
+		if m.Chosen {
+			chosen = "answers here"
+		}
+		tab.Rows = append(tab.Rows, Row{Cells: []string{"`" + clean(m.Name) + "`", window, chosen}})
+	}
+	return r, nil
+}
+
+func (b *Bot) choose(ctx context.Context, t turn, name string, ms []schemas.Model) (Reply, error) {
+	known := make([]string, len(ms))
+	for i, m := range ms {
+		known[i] = m.Name
+	}
+	if !t.caller.Manages() {
+		return Reply{}, managersOnly("choose the model")
+	}
+	if !slices.Contains(known, name) {
+		return Reply{}, notFound("model", name, known, "`/chat model` lists those that the operator allows")
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat model " + short(clean(name), 100)}); err != nil {
+		return Reply{}, err
+	}
+	if err := b.opt.Assistant.Choose(ctx, t.caller, name); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Blocks: []Block{{Text: "`" + clean(name) + "` answers here from the next message on"}}}, nil
+}
+
+func managersOnly(what string) error {
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can " + what}
+}
+
+// modeWords says what a mode does.
+func modeWords(m schemas.ChatMode) string {
+	return map[schemas.ChatMode]string{
+		schemas.ChatMentioned: "the assistant answers messages that mention it or reply to it",
+		schemas.ChatAlways:    "the assistant answers every message of members",
+		schemas.ChatOff:       "the assistant is off here; tools work by hand with `/mcp call`",
+	}[m]
+}
+
+func (b *Bot) chatMode(ctx context.Context, t turn) (Reply, error) {
+	ms, err := b.models(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(ms) == 0 {
+		return Reply{}, unset()
+	}
+	want := schemas.ChatMode(strings.ToLower(t.arg("mode")))
+	if want == "" {
+		mode, err := b.modeOf(ctx, t.caller.Thread)
+		if err != nil {
+			return Reply{}, err
+		}
+		return Reply{Blocks: []Block{{Text: string(mode) + ": " + modeWords(mode)}, {Text: "`/chat mode mentioned`, `/chat mode always` or `/chat mode off` changes it"}}}, nil
+	}
+	switch {
+	case modeWords(want) == "":
+		return Reply{}, invalid("there is no such mode", "`/chat mode mentioned`, `/chat mode always` or `/chat mode off`")
+	case !t.caller.Manages():
+		return Reply{}, managersOnly("change when the assistant answers")
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat mode " + string(want)}); err != nil {
+		return Reply{}, err
+	}
+	if err := b.opt.Assistant.SetMode(ctx, t.caller, want); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Blocks: []Block{{Text: string(want) + ": " + modeWords(want)}}}, nil
+}
+
+func (b *Bot) chatUsage(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Assistant == nil {
+		return Reply{}, unset()
+	}
+	own, thread, err := b.opt.Assistant.Usage(ctx, t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{Private: true, Blocks: []Block{{Text: "spent on the model"}, {Facts: []Fact{b.spent("you", own), b.spent("this thread", thread)}}}}, nil
+}
+
+// spent words a usage: "12 turns, 30 calls · 48,300 tokens of 500,000 · since 2 Nov 08:00 UTC".
+func (b *Bot) spent(label string, u schemas.Usage) Fact {
+	total := u.Tokens.In + u.Tokens.Out
+	value := count(u.Turns, "turn", "turns") + ", " + count(u.Calls, "call", "calls") + " of tools · " + count(total, "token", "tokens")
+	if u.Limit > 0 {
+		value += " of " + thousands(u.Limit)
+	}
+	note := thousands(u.Tokens.In) + " in, " + thousands(u.Tokens.Out) + " out"
+	if u.Tokens.Cached > 0 {
+		note = thousands(u.Tokens.In) + " in (" + thousands(u.Tokens.Cached) + " of them from the cache), " + thousands(u.Tokens.Out) + " out"
+	}
+	if !u.Since.IsZero() {
+		note += " · since " + u.Since.UTC().Format("2 Jan 15:04") + " UTC"
+	}
+	return Fact{Label: label, Value: value, Note: note}
+}
+
+func (b *Bot) chatStop(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Assistant == nil {
+		return Reply{}, unset()
+	}
+	waiting := b.talks.leave(t.caller)
+	stopped, err := b.opt.Assistant.Stop(ctx, t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	switch {
+	case stopped:
+		return Reply{Blocks: []Block{{Text: "stopped"}}}, nil
+	case waiting > 0:
+		return Reply{Blocks: []Block{{Text: count(waiting, "message that waited is", "messages that waited are") + " not answered"}}}, nil
+	}
+	return Reply{Private: true, Blocks: []Block{{Text: "nothing is being answered here"}}}, nil
+}
+
+func (b *Bot) chatReset(_ context.Context, t turn) (Reply, error) {
+	switch {
+	case b.opt.Assistant == nil:
+		return Reply{}, unset()
+	case !t.caller.Manages():
+		return Reply{}, managersOnly("make the assistant forget the conversation")
+	}
+	c := &card{by: t.caller, role: schemas.Manager, may: managerOnly}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice != "confirm" {
+			return Reply{Blocks: []Block{{Text: "left as it was; nothing was forgotten"}}}, nil
+		}
+		if err := b.opt.Assistant.Reset(ctx, t.caller); err != nil {
+			return Reply{}, err
+		}
+		return Reply{Blocks: []Block{{Text: "the conversation is forgotten; servers, rules and the audit log are as they were"}}}, nil
+	}
+	return b.deal(c, Reply{Blocks: []Block{{Text: "makes the assistant forget the conversation of this thread, for everybody in it"}},
+		Choices: []Choice{{Key: "confirm", Label: "Forget it", Style: "danger"}, {Key: "cancel", Label: "Cancel"}}}), nil
+}
+
+func (b *Bot) chatHelp(ctx context.Context, t turn) (Reply, error) {
+	ms, err := b.models(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	tab := &Table{}
+	for _, v := range b.chat {
+		tab.Rows = append(tab.Rows, Row{Cells: []string{"`/chat " + v.Usage + "`", v.Summary}})
+	}
+	first := noModel
+	if len(ms) > 0 {
+		mode, err := b.modeOf(ctx, t.caller.Thread)
+		if err != nil {
+			return Reply{}, err
+		}
+		first = modeWords(mode) + " · `" + clean(chosen(ms).Name) + "`"
+	}
+	return Reply{Blocks: []Block{{Text: first}, {Table: tab}}}, nil
+}
+
+// chosen is the model that answers; one of ms, which is not empty.
+func chosen(ms []schemas.Model) schemas.Model {
+	return ms[max(0, slices.IndexFunc(ms, func(m schemas.Model) bool { return m.Chosen }))]
+}
+
+// modelNames completes a model's name.
+func (b *Bot) modelNames(ctx context.Context, thread schemas.ThreadID) (all []string) {
+	ms, err := b.models(ctx, thread)
+	if err != nil {
+		return nil
+	}
+	for _, m := range ms {
+		all = append(all, clean(m.Name))
+	}
+	return all
+}

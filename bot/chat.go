@@ -1,0 +1,300 @@
+package bot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"bobbin/schemas"
+)
+
+// Limits of what is said to the assistant.
+const (
+	maxWaiting  = 16 // messages of a thread that wait for the answer before theirs
+	maxFiles    = 10 // of one message
+	maxOneFile  = 5 << 20
+	maxAttach   = 20 << 20 // bytes of all files of one message
+	noticeEvery = 500 * time.Millisecond
+)
+
+// talks is the assistant's turns of all threads: in each, one after the other.
+type talks struct {
+	mu     sync.Mutex
+	queues map[schemas.ThreadID][]*talk // the first is answered, the others wait
+}
+
+// talk is one message on its way to its answer.
+type talk struct {
+	by     schemas.Caller
+	turn   chan struct{} // closed when it is its turn
+	cancel context.CancelCauseFunc
+}
+
+var errLeft = errors.New("a message that waited was stopped")
+
+// enter puts a talk into its thread's queue; false when too many wait.
+func (q *talks) enter(x *talk) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.queues[x.by.Thread]
+	if len(all) > maxWaiting {
+		return false
+	}
+	if len(all) == 0 {
+		close(x.turn)
+	}
+	q.queues[x.by.Thread] = append(all, x)
+	return true
+}
+
+// end takes a talk out, and lets the next one go on.
+func (q *talks) end(x *talk) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.queues[x.by.Thread]
+	first := len(all) > 0 && all[0] == x
+	all = slices.DeleteFunc(all, func(o *talk) bool { return o == x })
+	if len(all) == 0 {
+		delete(q.queues, x.by.Thread)
+		return
+	}
+	q.queues[x.by.Thread] = all
+	if first {
+		close(all[0].turn)
+	}
+}
+
+// leave ends what waits and is the caller's to stop, and says how many that were.
+func (q *talks) leave(c schemas.Caller) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, x := range q.queues[c.Thread] {
+		if i > 0 && (x.by.Member == c.Member || c.Manages()) {
+			x.cancel(errLeft)
+			n++
+		}
+	}
+	return n
+}
+
+// waits reports whether a talk has not begun.
+func (x *talk) waits() bool {
+	select {
+	case <-x.turn:
+		return false
+	default:
+		return true
+	}
+}
+
+// message answers what is no command: the assistant does, if there is one and it is to answer here. Where people speak with each
+// other, what is not for it is passed over in silence.
+func (b *Bot) message(ctx context.Context, t turn, text string) (Reply, error) {
+	overheard := t.caller.Door == schemas.DoorDiscord && !t.mentioned
+	ms, err := b.models(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(ms) == 0 {
+		return silent(overheard, bad(schemas.CodeMissing, noModel)), nil
+	}
+	if rest, ok := called(text); ok {
+		text, t.mentioned = rest, true
+	}
+	mode, err := b.modeOf(ctx, t.caller.Thread)
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case t.caller.Role < schemas.Member:
+		return silent(overheard, bad(schemas.CodeDenied, "guests may look here, not speak with the assistant · ask a member of the thread")), nil
+	case mode == schemas.ChatOff:
+		return silent(overheard, bad(schemas.CodeMissing, modeWords(mode)+" · a manager turns it on with `/chat mode always`")), nil
+	case mode == schemas.ChatMentioned && !t.mentioned:
+		return silent(overheard, Reply{Private: true, Blocks: []Block{{Text: "not answered: here the assistant answers when it is mentioned · begin with `@bobbin`, or a manager can `/chat mode always`"}}}), nil
+	}
+	if err := bounded(t.files); err != nil {
+		return Reply{}, err
+	}
+	return b.say(ctx, t, schemas.Said{Caller: t.caller, Text: text, Files: t.files})
+}
+
+func silent(is bool, r Reply) Reply {
+	if is {
+		return Reply{}
+	}
+	return r
+}
+
+// called takes the assistant's name off the front of a text.
+func called(text string) (rest string, ok bool) {
+	const name = "@bobbin"
+	if len(text) < len(name) || !strings.EqualFold(text[:len(name)], name) {
+		return text, false
+	}
+	rest = text[len(name):]
+	if r, _ := utf8.DecodeRuneInString(rest); rest != "" && !strings.ContainsRune(" \t\n,:;.?-", r) {
+		return text, false
+	}
+	return strings.TrimLeft(rest, " \t\n,:"), true
+}
+
+func bounded(files []schemas.File) error {
+	total := 0
+	for _, f := range files {
+		if total += len(f.Data); len(f.Data) > maxOneFile {
+			return &schemas.Error{Code: schemas.CodeTooLarge, Text: short(clean(f.Name), 80) + " is " + size(len(f.Data)) + "; at most " + size(maxOneFile)}
+		}
+	}
+	if len(files) > maxFiles || total > maxAttach {
+		return &schemas.Error{Code: schemas.CodeTooLarge, Text: "these are " + count(len(files), "file", "files") + ", " + size(total),
+			Hint: "at most " + count(maxFiles, "file", "files") + " and " + size(maxAttach) + " with one message"}
+	}
+	return nil
+}
+
+// stage is where a turn is shown: to the one who asked by their door, to the others of the thread by notices.
+type stage struct {
+	b     *Bot
+	said  schemas.Said
+	reply Reply // with the card that stops the turn
+	show  func(Reply)
+
+	mu   sync.Mutex
+	over bool
+	last time.Time // of the notice before
+}
+
+// running draws a state that is not the last. It is heard from until the turn is over.
+func (s *stage) running(a schemas.Answering) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	a.Done = false
+	r := s.reply
+	r.Blocks = []Block{{Answer: &a}}
+	s.show(r)
+	if now := s.b.opt.Now(); s.last.IsZero() || now.Sub(s.last) >= noticeEvery {
+		s.last = now
+		s.tell(r, a)
+	}
+}
+
+// tell shows the others of the thread how far the answer is: what tools were given and gave is for the one who asked.
+func (s *stage) tell(r Reply, a schemas.Answering) {
+	a.Steps = slices.Clone(a.Steps)
+	for i := range a.Steps {
+		a.Steps[i].Args, a.Steps[i].Result = nil, ""
+	}
+	c := s.said.Caller
+	head := at(c.Member, c.Name) + inDoor(c.Door) + ": " + short(clean(s.said.Text), 500)
+	if n := len(s.said.Files); n > 0 {
+		head += " · " + count(n, "file", "files")
+	}
+	r.Blocks = []Block{{Text: head}, {Answer: &a}}
+	s.b.publish(Notice{Thread: c.Thread, Reply: r, Door: c.Door}, "")
+}
+
+// end draws the last state, which settles the card.
+func (s *stage) end(a schemas.Answering) Reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	a.Done, a.Status = true, ""
+	r := Reply{Blocks: []Block{{Answer: &a}}, Replace: s.reply.ID}
+	s.tell(r, a)
+	return r
+}
+
+// say has one turn with the assistant, after those of the thread before it.
+func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x := &talk{by: t.caller, turn: make(chan struct{}), cancel: cancel}
+	if !b.talks.enter(x) {
+		return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: count(maxWaiting, "message waits", "messages wait") + " for an answer here already", Hint: "`/chat stop`, or wait"}
+	}
+	defer b.talks.end(x)
+	s := &stage{b: b, said: said, show: t.stream, reply: b.stopCard(x)}
+	defer b.cards.drop(s.reply.ID)
+	if s.show == nil {
+		s.show = func(Reply) {}
+	}
+	first := schemas.Answering{}
+	if x.waits() {
+		first.Status = "waits for the answer before this one"
+	}
+	s.running(first)
+	select {
+	case <-x.turn:
+	case <-ctx.Done():
+		return s.end(schemas.Answering{Why: "stopped before it began"}), nil
+	}
+	answer, err := b.opt.Assistant.Say(ctx, said, s.running)
+	switch {
+	case err == nil:
+		return s.end(answer), nil
+	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // at the door
+		answer.Why = cmp.Or(answer.Why, "stopped by "+at(t.caller.Member, t.caller.Name))
+		return s.end(answer), nil
+	}
+	refused := b.refusal(t.caller, err)
+	answer.Why = cmp.Or(answer.Why, refused.Blocks[0].Text)
+	r := s.end(answer)
+	if answer.Text == "" && len(answer.Steps) == 0 {
+		refused.Replace = r.Replace
+		return refused, nil
+	}
+	r.Bad, r.Code = true, refused.Code
+	return r, nil
+}
+
+// stopCard is the button on a running answer. It stops this one turn, never a later one.
+func (b *Bot) stopCard(x *talk) Reply {
+	c := &card{by: x.by, role: schemas.Member, ttl: editedTTL, look: []string{"stop"}, may: func(c schemas.Caller) error {
+		if c.Member == x.by.Member || c.Manages() {
+			return nil
+		}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(x.by.Member, x.by.Name) + " can stop this answer, or a manager of the thread"}
+	}}
+	c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
+		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat stop"}); err != nil {
+			return Reply{}, err
+		}
+		if x.waits() {
+			x.cancel(errLeft)
+			return Reply{}, nil
+		}
+		_, err := b.opt.Assistant.Stop(ctx, t.caller)
+		return Reply{}, err
+	}
+	r := b.deal(c, Reply{Choices: []Choice{{Key: "stop", Label: "Stop"}}})
+	r.Expires = time.Time{} // it ends with the answer
+	return r
+}
+
+// upload picks the one file of a message that is a config to add, not something to talk about.
+func (t turn) upload(text string) *schemas.File {
+	if t.file != nil || len(t.files) != 1 {
+		return t.file
+	}
+	f := t.files[0]
+	name := strings.ToLower(f.Name)
+	likely := slices.ContainsFunc([]string{".json", ".jsonc", ".toml", ".yaml", ".yml"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	switch {
+	case strings.HasSuffix(name, ".mcpb"):
+	case !utf8.Valid(f.Data):
+		return nil
+	case slices.ContainsFunc([]string{"mcpServers", "mcp_servers"}, func(w string) bool { return strings.Contains(string(f.Data), w) }):
+	case likely && text == "":
+	default:
+		return nil
+	}
+	return &f
+}
