@@ -16,7 +16,8 @@ func TestDiscord_AutoSandbox(t *testing.T) {
 	w := newTown(t, discordtest.Options{})
 	data, pids := t.TempDir(), filepath.Join(t.TempDir(), "pids")
 	serveDiscord(t, w.f, data, "--sandbox", "auto")
-	shows(t, "a local server", w.ann.say("/mcp add-json "+config(t, map[string]any{"demo": fake(pids)})), "local servers need a sandbox here", "/mcp connect", "--sandbox process")
+	shows(t, "a local server", w.ann.say("/mcp add-json "+config(t, map[string]any{"demo": fake(pids)})), "local servers need a sandbox here, and no container engine answers", "/mcp connect", "the operator can start Docker")
+	shows(t, "the sandbox", w.ann.say("/mcp sandbox status"), "no container engine answers", "the operator can start Docker")
 	if _, open := card(w.ann); open {
 		w.ann.choose("Confirm")
 	}

@@ -37,6 +37,7 @@ func TestStories(t *testing.T) {
 			e.Setenv("BOBBIN_DATA", filepath.Join(e.WorkDir, "data"))
 			e.Setenv("BOBBIN_SANDBOX", "process")
 			e.Setenv("BOBBIN_THREAD", "t1")
+			e.Setenv("DOCKER_HOST", "unix:///no/engine")
 			e.Setenv("CANARY", "must-not-reach-a-child")
 			e.Setenv("DISCORD_TOKEN", "must-not-reach-a-child")
 			e.Setenv("GORACE", "atexit_sleep_ms=0")

@@ -48,7 +48,7 @@ func bobbinWith(t testing.TB, env []string, data string, args ...string) *proces
 			p.cmd.Env = append(p.cmd.Env, e)
 		}
 	}
-	p.cmd.Env = append(append(p.cmd.Env, "CANARY=must-not-reach-a-child", "GORACE=atexit_sleep_ms=0"), env...)
+	p.cmd.Env = append(append(p.cmd.Env, "CANARY=must-not-reach-a-child", "GORACE=atexit_sleep_ms=0", "DOCKER_HOST=unix:///no/engine"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
