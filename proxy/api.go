@@ -139,7 +139,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 	// The decoder's own words may hold a value, and values are secret.
 	text := "the body is not the JSON that is expected here"
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		field, _, _ := strings.Cut(wrong.Field, ".")
+		field, _, _ := strings.Cut(strings.TrimPrefix(wrong.Field, "Definition."), ".")
 		text = fmt.Sprintf("%q is of another type than expected", field)
 	}
 	explain(w, http.StatusBadRequest, text, `"args" is a list of texts, "env" an object of texts; other fields than the documented ones are refused`)
@@ -154,7 +154,7 @@ func tell(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(b)
+	writeJSON(w, b)
 }
 
 // explain refuses a request in words, and for programs by the name of the status: UNAUTHORIZED, NOT_FOUND.

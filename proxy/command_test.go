@@ -39,6 +39,26 @@ func command(args []string) int {
 		}
 		fmt.Println(os.Getpid(), c.Process.Pid)
 		time.Sleep(time.Hour)
+	case "orphan": // ends before its child, which escapes from the group
+		exe, _ := os.Executable()
+		c := exec.Command(exe, "command", "moment")
+		escape(c)
+		if err := c.Start(); err != nil {
+			return 1
+		}
+	case "abandon": // ends before its child, which holds the pipes
+		exe, _ := os.Executable()
+		c := exec.Command(exe, "command", "sleep")
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Start(); err != nil {
+			return 1
+		}
+		fmt.Println(os.Getpid(), c.Process.Pid)
+	case "talk":
+		fmt.Println("here")
+		time.Sleep(time.Hour)
+	case "moment":
+		time.Sleep(200 * time.Millisecond)
 	case "sleep":
 		signal.Ignore(syscall.SIGTERM)
 		time.Sleep(time.Hour)

@@ -18,6 +18,7 @@ const (
 	maxUnsent  = 2 * maxLine
 	maxGarbage = 100 // lines on stdout that are not MCP before the server is given up
 	stall      = 30 * time.Second
+	maxNote    = 64 << 10
 	noteQueue  = 64 // notifications that wait for a slow reader; more are dropped
 )
 
@@ -51,17 +52,6 @@ type link struct {
 	writing bool
 
 	garbage int // the reader's
-}
-
-// call is a client's request under way.
-type call struct {
-	id      int64
-	orig    []byte      // the client's own id
-	token   []byte      // the client's own progress token, or nil
-	session *session    // nil since 2026-07-28
-	answer  chan []byte // gets one message; nil when the answer goes to the session's stream
-	notes   chan []byte // what belongs to the call and comes before; nil when the client takes none
-	timer   *time.Timer // of a call without a waiting handler
 }
 
 func newLink(s *server, p *process) *link {
@@ -208,6 +198,12 @@ func (l *link) busy() bool {
 	return len(l.calls) > 0
 }
 
+func (l *link) broken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over != nil
+}
+
 func (l *link) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,31 +221,6 @@ func (l *link) failLocked(err error) {
 		c.deliver(rpcError(c.orig, codeServer, err.Error()))
 	}
 	clear(l.asked)
-}
-
-// deliver never blocks.
-func (c *call) deliver(answer []byte) {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	if c.answer != nil {
-		c.answer <- answer
-		return
-	}
-	c.session.answer(answer)
-}
-
-// note passes on what comes before the answer, unless its reader is too slow.
-func (c *call) note(b []byte) {
-	switch {
-	case c.answer == nil:
-		c.session.note(b)
-	case c.notes != nil:
-		select {
-		case c.notes <- b:
-		default:
-		}
-	}
 }
 
 func (l *link) read() {
@@ -451,7 +422,7 @@ func (l *link) meant() (*call, *session) {
 func (l *link) reply(m *message, from *session) {
 	id := string(m.id.of(m.raw))
 	l.mu.Lock()
-	mine := l.asked[id] == from
+	mine := from != nil && l.asked[id] == from
 	if mine {
 		delete(l.asked, id)
 	}

@@ -49,12 +49,32 @@ func (p *Proxy) register(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	tools, err := s.tools(ctx)
 	if err != nil {
+		s.mourn(ctx)
 		status, answer.Error = http.StatusUnprocessableEntity, err.Error()
 	} else if tools != nil {
 		answer.Tools = tools
 	}
 	answer.Status = s.status(tailShown)
 	tell(w, status, answer)
+}
+
+// mourn waits until it is known how a program ended that does not answer any more.
+func (s *server) mourn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		known, changed := s.link == nil || !s.link.broken(), s.changed
+		s.mu.Unlock()
+		if known {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // tools lists all tools of a server, as one more client of it.

@@ -275,7 +275,8 @@ func (s *server) shared(ctx context.Context) (*link, error) {
 	})
 }
 
-// take gives the program to one raw user: a fresh one, when clients had it before and are gone.
+// take gives the program to one raw user: a fresh one, when clients had it before and are gone. The caller counts among the
+// program's goroutines, and is done when it reads no more.
 func (s *server) take(ctx context.Context) (*process, error) {
 	return claim(ctx, s, func() (*process, error) {
 		switch {
@@ -289,6 +290,7 @@ func (s *server) take(ctx context.Context) (*process, error) {
 			return nil, nil
 		}
 		s.raw = true
+		s.proc.goroutines.Add(1)
 		return s.proc, nil
 	})
 }

@@ -31,6 +31,7 @@ type session struct {
 
 	mu     sync.Mutex
 	stream bool // somebody reads the queue
+	posts  int  // that wait for an answer
 	used   time.Time
 }
 
@@ -38,14 +39,15 @@ type session struct {
 func (s *server) open(old bool) (*session, error) {
 	n := &session{id: rand.Text(), s: s, queue: make(chan []byte, sessionQueue), gone: make(chan struct{}), old: old, used: time.Now()}
 	var idle *session
+	var since time.Time
 	s.mu.Lock()
 	for _, o := range s.sessions {
-		if since, unused := o.idle(); unused && (idle == nil || since.Before(idle.used)) {
-			idle = o
+		if used, unused := o.idle(); unused && (idle == nil || used.Before(since)) {
+			idle, since = o, used
 		}
 	}
 	full := len(s.sessions) >= maxSessions
-	if idle != nil && (full || time.Since(idle.used) > sessionIdle) {
+	if idle != nil && (full || time.Since(since) > sessionIdle) {
 		delete(s.sessions, idle.id)
 		full = false
 	} else {
@@ -67,7 +69,20 @@ func (s *server) open(old bool) (*session, error) {
 func (n *session) idle() (since time.Time, unused bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.used, !n.stream
+	return n.used, !n.stream && n.posts == 0
+}
+
+// busy counts a post that waits for its answer; the returned function ends it.
+func (n *session) busy() (done func()) {
+	n.mu.Lock()
+	n.posts++
+	n.mu.Unlock()
+	return func() {
+		n.mu.Lock()
+		n.posts--
+		n.used = time.Now()
+		n.mu.Unlock()
+	}
 }
 
 // session finds one, and marks it as used; nil when there is none.
@@ -140,7 +155,7 @@ func (n *session) answer(b []byte) {
 
 // note gives the stream what may be lost.
 func (n *session) note(b []byte) bool {
-	if len(n.queue) >= noteQueue {
+	if len(n.queue) >= noteQueue || !small(b, len(n.queue)) {
 		return false
 	}
 	select {
@@ -258,22 +273,6 @@ func (s *server) ready(ctx context.Context) (*link, error) {
 	}
 	defer func() { <-s.hand }()
 	return l, s.greet(ctx, l, h)
-}
-
-// newCall prepares a request of a client. Notes are kept for the clients that take a stream.
-func newCall(m *message, from *session, streams bool) *call {
-	c := &call{orig: m.id.of(m.raw), session: from, answer: make(chan []byte, 1)}
-	if !m.token.absent() {
-		c.token = m.token.of(m.raw)
-	}
-	if streams {
-		size := 8
-		if c.token != nil || m.verb == listenMethod {
-			size = noteQueue
-		}
-		c.notes = make(chan []byte, size)
-	}
-	return c
 }
 
 const listenMethod = "subscriptions/listen" // holds its answer back until the client leaves (2026-07-28)

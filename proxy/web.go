@@ -59,7 +59,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		s.postModern(w, r, &m, version)
 		return
 	}
-	if version != "" && !slices.Contains([]string{"2025-11-25", "2025-06-18", "2025-03-26"}, version) {
+	if version != "" && !slices.Contains([]string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}, version) {
 		refuse(w, http.StatusBadRequest, m.id.of(m.raw), codeInvalid, "this protocol version is not spoken here")
 		return
 	}
@@ -75,6 +75,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 	case n == nil || n.old:
 		refuse(w, http.StatusNotFound, m.id.of(m.raw), codeInvalid, "no such session; initialize again")
 	default:
+		defer n.busy()()
 		s.forward(w, r, &m, n)
 	}
 }
@@ -247,11 +248,13 @@ func refuse(w http.ResponseWriter, status int, id []byte, code int, text string)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(rpcError(id, code, text))
+	writeJSON(w, rpcError(id, code, text))
 }
 
+// writeJSON does not wait for a client that does not read.
 func writeJSON(w http.ResponseWriter, b []byte) {
 	w.Header()["Content-Type"] = []string{"application/json"}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait))
 	_, _ = w.Write(b)
 }
 
