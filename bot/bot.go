@@ -112,6 +112,8 @@ type Options struct {
 
 	// Sandboxes are the members' own containers; nil: there are none here.
 	Sandboxes sandboxes
+	// Install brings packages into them; nil: not here.
+	Install installer
 
 	// Assistant answers messages; nil, or one without models: nobody does, and the first answer says how to set one up.
 	Assistant assistant
@@ -137,6 +139,7 @@ type Bot struct {
 	late  late
 	signs signing
 	here  presence
+	works works
 	own   []ownTool
 }
 

@@ -21,24 +21,14 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 	if err != nil {
 		return Reply{}, err
 	}
-	if !p.Empty() && cfg.Base != p.Base {
-		return b.again(ctx, t, edit, p, seen)
-	}
-	for _, c := range p.Changes {
-		if runs(c.Kind) && c.After != nil {
-			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: c.Server,
-				Detail: string(c.Kind) + ", approval " + c.After.Fingerprint()[:12]}); err != nil {
-				return Reply{}, err
-			}
-		}
-	}
-	put, err := b.seal(ctx, t.caller, p, cfg)
+	stale, err := b.commit(ctx, t, p, cfg)
 	if err != nil {
-		b.unseal(ctx, put)
 		return Reply{}, err
 	}
+	if stale {
+		return b.again(ctx, t, edit, p, seen)
+	}
 	if p.Empty() {
-		b.sealed(ctx, t, p)
 		var names []string
 		for _, f := range found(p) {
 			if !slices.Contains(names, f.Server) {
@@ -47,23 +37,49 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 		}
 		return b.up(ctx, t, names, names, []Block{{Text: "the value is in the vault"}})
 	}
-	rev, err := b.opt.Config.Commit(ctx, t.caller, p)
-	if err != nil {
-		b.unseal(ctx, put)
-		if schemas.CodeOf(err) == schemas.CodeConflict {
-			return b.again(ctx, t, edit, p, seen)
-		}
-		return Reply{}, err
-	}
 	b.keep(seen)
-	b.sealed(ctx, t, p)
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
-	b.Changed(p.Thread)
 	r, err := b.settle(ctx, t, p)
 	for _, d := range p.Remote {
 		r.Blocks = append(r.Blocks, Block{Text: notAdded(d.Server)})
 	}
 	return r, err
+}
+
+// commit stores a proposal: audit, secrets, config, or nothing of it. stale says that the config, of which cfg is a reading, is
+// another one than the proposal was made for.
+func (b *Bot) commit(ctx context.Context, t turn, p schemas.Proposal, cfg schemas.Config) (stale bool, err error) {
+	if !p.Empty() && cfg.Base != p.Base {
+		return true, nil
+	}
+	for _, c := range p.Changes {
+		if runs(c.Kind) && c.After != nil {
+			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: c.Server,
+				Detail: string(c.Kind) + ", approval " + c.After.Fingerprint()[:12]}); err != nil {
+				return false, err
+			}
+		}
+	}
+	put, err := b.seal(ctx, t.caller, p, cfg)
+	if err != nil {
+		b.unseal(ctx, put)
+		return false, err
+	}
+	if p.Empty() {
+		b.sealed(ctx, t, p)
+		return false, nil
+	}
+	rev, err := b.opt.Config.Commit(ctx, t.caller, p)
+	if err != nil {
+		b.unseal(ctx, put)
+		if schemas.CodeOf(err) == schemas.CodeConflict {
+			return true, nil
+		}
+		return false, err
+	}
+	b.sealed(ctx, t, p)
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
+	b.Changed(p.Thread)
+	return false, nil
 }
 
 // sealed writes down which values went into the vault.
@@ -162,7 +178,9 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 			names = append(names, c.Server)
 		}
 	}
-	return b.up(ctx, t, names, rotated, blocks)
+	r, err := b.up(ctx, t, names, rotated, blocks)
+	r.Blocks = append(r.Blocks, b.uninstalled(ctx, p)...)
+	return r, err
 }
 
 // saved says that the change stands although the servers could not be brought in line.

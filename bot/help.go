@@ -112,7 +112,7 @@ func (b *Bot) firstHelp() Reply {
 		tab.Rows = append(tab.Rows, Row{Cells: []string{"`/mcp " + v[0] + "`", v[1]}})
 	}
 	return Reply{Blocks: []Block{{Text: "bring tools into this thread, and use them"}, {Table: tab},
-		{Text: "more: `/mcp help verbs` · `/mcp help policy` · `/mcp help secrets` · `/mcp help connect` · `/mcp help model` · `/chat help`"}, {Text: "bobbin " + b.opt.Version}}}
+		{Text: "more: `/mcp help verbs` · `/mcp help policy` · `/mcp help secrets` · `/mcp help connect` · `/mcp help install` · `/mcp help model` · `/chat help`"}, {Text: "bobbin " + b.opt.Version}}}
 }
 
 func topics() map[string]string {
@@ -130,6 +130,18 @@ or names it, and then starts bobbin again:
 /chat model    which there are, and which answers here
 /chat mode     when it answers
 until then every tool works by hand: /mcp call server.tool`,
+		"install": `a package becomes a server, in your own sandbox
+/mcp install npm @modelcontextprotocol/server-everything
+/mcp install npm @modelcontextprotocol/server-filesystem name:files /workspace
+/mcp install pip mcp-server-time
+/mcp install git https://github.com/blazickjp/arxiv-mcp-server
+a card shows the exact version first; what was shown is what starts, ever after
+npm NAME@1.2.3, pip NAME==1.2.3, git URL#TAG   that version
+name:NAME program:NAME      what to call it, which program of it
+start:"node dist/x.js"      a command of your own, in its folder
+scripts:yes                 its install scripts may run
+/mcp install upgrade NAME   a newer version
+/mcp remove NAME            deletes its folder, too`,
 		"policy": `who may call what
 read-only tools run; tools that write ask first
 shell, file and destructive tools are denied until a manager allows them

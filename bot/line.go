@@ -201,11 +201,18 @@ func (b *Bot) unknownVerb(name string) error {
 		return &schemas.Error{Code: schemas.CodeNotFound, Text: "/chat has no such verb", Hint: hint}
 	}
 	known := make([]string, 0, len(b.verbs))
+	var of []string
 	for _, v := range b.verbs {
+		if rest, ok := strings.CutPrefix(v.Name, name+" "); ok {
+			of = append(of, rest)
+		}
 		known = append(known, v.Name)
 		if group, _, ok := strings.Cut(v.Name, " "); ok {
 			known = append(known, group)
 		}
+	}
+	if len(of) > 0 { // the word is a group's name, so nothing is given away
+		return &schemas.Error{Code: schemas.CodeInvalid, Text: "`/mcp " + name + "` takes one of: " + strings.Join(of, ", "), Hint: "`/mcp help " + name + "`"}
 	}
 	hint := "`/mcp help` lists what there is"
 	if n := schemas.Nearest(name, known); n != "" {

@@ -362,7 +362,7 @@ func TestWordsOfTheDoor(t *testing.T) {
 		}
 	}
 	want(t, w.say(alice(), "/mcp help polcy"), "did you mean policy")
-	for _, v := range []string{"install x", "sandbox status", "admin attach x", "attach x", "gateway token"} {
+	for _, v := range []string{"install npm x", "sandbox status", "admin attach x", "attach x", "gateway token"} {
 		wantCode(t, w.say(alice(), "/mcp "+v), schemas.CodeMissing)
 	}
 	wantCode(t, w.say(alice(), strings.Repeat("x", 300<<10)), schemas.CodeTooLarge)

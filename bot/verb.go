@@ -133,15 +133,34 @@ func ruleVerbs() []verb {
 			[]Arg{who, {Name: "time", Hint: "30m, 1h, 24h"}}}, false, true, (*Bot).sandboxGrant},
 		verb{Verb{"sandbox revoke", "sandbox revoke [member]", "Close that again", "", m, []Arg{who}}, false, true, (*Bot).sandboxRevoke},
 	)
+	all = append(all, installVerbs()...)
 	rest := []Arg{{Name: "rest", Hint: "", Rest: true}}
 	for _, l := range []struct{ name, usage, summary, words string }{
-		{"install", "install [package]", "Install a package and add it (not in this build)", "installing packages is not part of this build yet · `/mcp add` with npx or uvx runs a package as it is fetched"},
 		{"admin", "admin [attach|detach] [server]", "Attach the operator's servers (not in this build)", "the operator's servers are not part of this build yet · add one of your own with `/mcp add` or `/mcp connect`"},
 		{"gateway", "gateway [token|revoke|show]", "Lend tools to other MCP clients (not in this build)", "the gateway is not part of this build yet · `/mcp download` gives a config that other clients read"},
 	} {
 		all = append(all, verb{Verb{l.name, l.usage, l.summary, "", m, rest}, false, false, absent(l.words)})
 	}
 	return append(all, verb{Verb{"help", "help [topic]", "Say what can be done, or more about one topic", "", g, []Arg{{Name: "topic", Rest: true}}}, false, false, (*Bot).help})
+}
+
+// installVerbs bring packages into the member's sandbox. A typed line puts all of it into the first argument.
+func installVerbs() []verb {
+	const m = schemas.Member
+	args := func(hint string) []Arg {
+		return []Arg{{Name: "package", Hint: hint, Required: true, Rest: true}, {Name: "name", Hint: "what to call the server"},
+			{Name: "args", Hint: "arguments for its program"}, {Name: "program", Hint: "which of its programs to start"},
+			{Name: "start", Hint: "a command to start instead"}, {Name: "scripts", Hint: "may its own scripts run?", Options: []string{"yes"}}}
+	}
+	help := "`/mcp help install` has examples."
+	options := " <package> [name:NAME] [program:NAME] [args…]"
+	return []verb{
+		{Verb{"install npm", "install npm" + options, "Install an npm package into your sandbox, and add it", help, m, args("NAME or NAME@VERSION")}, false, true, installVerb(schemas.NPM)},
+		{Verb{"install pip", "install pip" + options, "Install a Python package into your sandbox, and add it", help, m, args("NAME or NAME==VERSION")}, false, true, installVerb(schemas.Pip)},
+		{Verb{"install git", "install git" + options, "Install a git repository into your sandbox, and add it", help, m, args("https://HOST/OWNER/REPO#TAG")}, false, true, installVerb(schemas.Git)},
+		{Verb{"install upgrade", "install upgrade <name> [version]", "Install a newer version of a server; the old one runs until it is up", "", m,
+			[]Arg{server(true), {Name: "version", Hint: "a version, tag or commit; else the newest"}}}, false, true, (*Bot).upgrade},
+	}
 }
 
 func formats() []string { return []string{"claude", "vscode", "cursor", "remote", "client"} }
