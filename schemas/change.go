@@ -12,6 +12,9 @@ type Import struct {
 	// Repaired is the mended text of a file that was broken in an obvious way (a missing brace, leading # lines), "" if none
 	// was needed. The servers above come from it; the card must say so.
 	Repaired string
+	// Packages are what registry entries among the text can be installed from, by the names of Servers where the same entry is
+	// also there as a command. An entry that can only be installed is here alone.
+	Packages []Suggestion
 }
 
 // Draft is one imported server, ready to propose: no secret value in Server, its name valid and unique in the import.
@@ -34,6 +37,7 @@ type Edit struct {
 	PutBack []string // restore the approved definition
 	Undo    string   // restore the configuration as it was before revision ID
 	Notes   []Note   // carried over to the proposal
+	Hold    bool     // what is found is held in memory until bobbin ends, not sealed
 	Source  string   // shown in history: "upload mcp.json", "add-json", "add"
 }
 

@@ -29,6 +29,7 @@ type reader struct {
 	subjects map[string]subject // by input id
 	up       string             // the workspace as seen from the cwd of the server that is read, "" for itself
 	askers   map[string]string  // everyday input ids and the server that first asked for them
+	packages []schemas.Suggestion
 }
 
 // unread is a key of a server without a meaning here.
@@ -93,9 +94,9 @@ func Import(name string, data []byte, hint string) schemas.Import {
 // result puts everything in order.
 func (r *reader) result(root *node) schemas.Import {
 	r.sayIgnored()
-	im := schemas.Import{Format: r.format, Servers: r.drafts, Inputs: r.vals.inputs, Notes: r.notes}
+	im := schemas.Import{Format: r.format, Servers: r.drafts, Inputs: r.vals.inputs, Notes: r.notes, Packages: r.packages}
 	switch {
-	case len(r.drafts) > 0 || len(r.problems) > 0:
+	case len(r.drafts)+len(r.packages) > 0 || len(r.problems) > 0:
 	case len(r.left) > 0:
 		r.problems, r.notes = r.left, nil
 	default:

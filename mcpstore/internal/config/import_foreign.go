@@ -37,8 +37,15 @@ func (r *reader) readRegistry(n *node, ptr string) {
 	} else if len(n.get("remotes").itemsOf()) > 0 {
 		e.say(schemas.NoteOther, n.at, "it can be reached by URL, too; the package is taken")
 	}
+	why, before := "", len(e.packages)
+	if e.url.s == "" {
+		why = e.suggest(n.get("packages").itemsOf())
+	}
 	if e.command.s == "" && e.url.s == "" {
-		e.leave(bit{"", "", n.at, ptr}, "npm, pypi, oci and nuget packages and remotes can be used", "no package of this entry can be started here")
+		if len(e.packages) == before {
+			e.leave(bit{"", "", n.at, ptr}, "npm, pypi, oci and nuget packages, bundles and remotes can be used",
+				strings.TrimSuffix("no package of this entry can be started here: "+why, ": "))
+		}
 		return
 	}
 	if e.finish() {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,22 @@ func render(im schemas.Import) string {
 			field("found", fmt.Sprintf("%s in %s", f.Input, f.Where), true)
 		}
 		field("needs", strings.Join(d.Needs, " "), len(d.Needs) > 0)
+	}
+	for _, p := range im.Packages {
+		line("\npackage %s %s", p.Package.Kind, p.Package.Spec)
+		line("  for      %s", p.Package.Name)
+		if p.Integrity != "" {
+			line("  file     %s", p.Integrity)
+		}
+		for _, a := range p.Package.Args {
+			line("  arg      %q", a)
+		}
+		for _, k := range slices.Sorted(maps.Keys(p.Env)) {
+			line("  env      %s=%q", k, p.Env[k])
+		}
+		for _, in := range p.Inputs {
+			line("  input    %s %s password=%v default=%q options=%q optional=%v %s", in.ID, in.Type, in.Password, in.Default, in.Options, slices.Contains(p.Optional, in.ID), in.Description)
+		}
 	}
 	if len(im.Inputs) > 0 {
 		line("")
@@ -206,7 +223,7 @@ func TestImport_Huge(t *testing.T) {
 func TestImport_Idempotent(t *testing.T) {
 	for _, file := range corpus(t) {
 		first := config.Import(shownName(file), read(t, file), "")
-		if len(first.Problems) > 0 {
+		if len(first.Problems) > 0 || len(first.Servers) == 0 {
 			continue
 		}
 		text := config.Encode(first)
@@ -240,8 +257,19 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, name := range []string{"mcp.json", "config.toml", "c.yaml"} {
 			im := config.Import(name, data, "x")
-			if len(im.Problems) == 0 && len(im.Servers) == 0 {
+			if len(im.Problems)+len(im.Servers)+len(im.Packages) == 0 {
 				t.Fatal("nothing read and nothing said")
+			}
+			for _, p := range im.Packages {
+				s := schemas.Server{Args: p.Package.Args, Env: p.Env}
+				for _, id := range s.Inputs() {
+					if !schemas.ValidInput(id) || !slices.ContainsFunc(p.Inputs, func(in schemas.Input) bool { return in.ID == id }) {
+						t.Fatalf("input %q of %+v", id, p)
+					}
+				}
+				if !schemas.ValidName(p.Package.Name) {
+					t.Fatalf("name %q", p.Package.Name)
+				}
 			}
 			for _, d := range im.Servers {
 				if !schemas.ValidName(d.Server.Name) {
