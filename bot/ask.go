@@ -21,11 +21,15 @@ type openAsk struct {
 // Several may wait at once. Hour and always are stored before it returns. Without a door that reaches the member it answers
 // CodeAsk at once, at the end of ctx CodeExpired; in both cases the call must not run.
 func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) {
+	return b.ask(ctx, ask, askBlocks(ask))
+}
+
+func (b *Bot) ask(ctx context.Context, ask schemas.Ask, shown []Block) (schemas.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
 	defer cancel()
 	a := &openAsk{answer: make(chan schemas.Answer, 1)}
 	name := ask.Tool.Full()
-	a.notice = Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: b.askCard(ask, a)}
+	a.notice = Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: b.askCard(ask, shown, a)}
 	if !b.askAloud(a) {
 		b.cards.drop(a.notice.Reply.ID)
 		return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeAsk, Text: name + " needs a yes first, and nobody could be asked",
@@ -81,14 +85,19 @@ func (d *deck) drop(id string) bool {
 	return ok
 }
 
-func (b *Bot) askCard(ask schemas.Ask, a *openAsk) Reply {
-	r := Reply{Private: true, Blocks: []Block{{Text: "asks to use " + clean(ask.Tool.Full()) + " · " + clean(ask.Why)}}}
+func askBlocks(ask schemas.Ask) []Block {
+	blocks := []Block{{Text: "asks to use " + clean(ask.Tool.Full()) + " · " + clean(ask.Why)}}
 	if facts := argFacts(ask.Args); len(facts) > 0 {
-		r.Blocks = append(r.Blocks, Block{Facts: facts})
+		blocks = append(blocks, Block{Facts: facts})
 	}
 	if len(ask.Args) > 0 && string(ask.Args) != "{}" {
-		r.Blocks = append(r.Blocks, Block{Code: cleanLines(indent(ask.Args))})
+		blocks = append(blocks, Block{Code: cleanLines(indent(ask.Args))})
 	}
+	return blocks
+}
+
+func (b *Bot) askCard(ask schemas.Ask, shown []Block, a *openAsk) Reply {
+	r := Reply{Private: true, Blocks: shown}
 	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}, {Key: string(schemas.AnswerHour), Label: "1 hour"},
 		{Key: string(schemas.AnswerAlways), Label: "Always here"}, {Key: string(schemas.AnswerDeny), Label: "Deny"}}
 	c := &card{by: ask.Caller, role: schemas.Member, may: requesterOnly(ask.Caller)}

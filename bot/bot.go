@@ -118,6 +118,9 @@ type Options struct {
 	// Assistant answers messages; nil, or one without models: nobody does, and the first answer says how to set one up.
 	Assistant assistant
 
+	// Memory holds values that are not to be kept; nil: nothing can.
+	Memory memory
+
 	// Allow opens hosts of private networks.
 	Allow safehttp.Allow
 

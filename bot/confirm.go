@@ -35,7 +35,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 				names = append(names, f.Server)
 			}
 		}
-		return b.up(ctx, t, names, names, []Block{{Text: "the value is in the vault"}})
+		return b.up(ctx, t, names, names, []Block{{Text: map[bool]string{false: "the value is in the vault", true: "the value is held until bobbin ends"}[p.Edit.Hold]}})
 	}
 	b.keep(seen)
 	r, err := b.settle(ctx, t, p)
@@ -84,8 +84,12 @@ func (b *Bot) commit(ctx context.Context, t turn, p schemas.Proposal, cfg schema
 
 // sealed writes down which values went into the vault.
 func (b *Bot) sealed(ctx context.Context, t turn, p schemas.Proposal) {
+	kept := "set "
+	if p.Edit.Hold {
+		kept = "held until bobbin ends: "
+	}
 	for _, f := range found(p) {
-		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: f.Server, Detail: "set " + f.Input})
+		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: f.Server, Detail: kept + f.Input})
 	}
 }
 
@@ -118,7 +122,7 @@ func (b *Bot) seal(ctx context.Context, by schemas.Caller, p schemas.Proposal, c
 			}
 			known[key.Member] = append(names, schemas.SecretKey{})
 		}
-		if err := b.opt.Secrets.Put(ctx, key, f.Value); err != nil {
+		if err := b.keeping(p)(ctx, key, f.Value); err != nil {
 			return put, err
 		}
 		if !slices.Contains(known[key.Member], key) {
@@ -126,6 +130,19 @@ func (b *Bot) seal(ctx context.Context, by schemas.Caller, p schemas.Proposal, c
 		}
 	}
 	return put, nil
+}
+
+// keeping gives what takes the values of a proposal.
+func (b *Bot) keeping(p schemas.Proposal) func(context.Context, schemas.SecretKey, schemas.Secret) error {
+	switch {
+	case !p.Edit.Hold:
+		return b.opt.Secrets.Put
+	case b.opt.Memory != nil:
+		return b.opt.Memory.Hold
+	}
+	return func(context.Context, schemas.SecretKey, schemas.Secret) error {
+		return noMemory()
+	}
 }
 
 // owner of an entry once the proposal is committed: who has it; who asked for a new one; who says yes to one of nobody.

@@ -80,7 +80,10 @@ func (w *world) Propose(_ context.Context, c schemas.Caller, e schemas.Edit) (sc
 			if l.kind == schemas.Removed {
 				ch.After = nil
 			}
-			if !slices.ContainsFunc(p.Changes, func(c schemas.Change) bool { return c.Server == n }) {
+			i := slices.IndexFunc(p.Changes, func(c schemas.Change) bool { return c.Server == n })
+			if i >= 0 && p.Changes[i].Kind == schemas.Unchanged {
+				p.Changes[i] = ch
+			} else if i < 0 {
 				p.Changes = append(p.Changes, ch)
 			}
 		}
@@ -299,7 +302,35 @@ func (w *world) Put(_ context.Context, k schemas.SecretKey, v schemas.Secret) er
 		return err
 	}
 	w.vault[k] = v
+	delete(w.held, k)
 	return nil
+}
+
+// Hold is as the vault's: in front of a sealed value, and told apart from it.
+func (w *world) Hold(_ context.Context, k schemas.SecretKey, v schemas.Secret) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fail("Hold"); err != nil {
+		return err
+	}
+	w.vault[k], w.held[k] = v, true
+	return nil
+}
+
+func (w *world) Holds(k schemas.SecretKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held[k]
+}
+
+// restart ends and starts bobbin: what was held is gone.
+func (w *world) restart() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k := range w.held {
+		delete(w.vault, k)
+	}
+	w.held = map[schemas.SecretKey]bool{}
 }
 
 func (w *world) Delete(_ context.Context, k schemas.SecretKey) error {

@@ -260,7 +260,7 @@ func (b *Bot) installEdit(w wish) (schemas.Edit, error) {
 			d.Needs = append(d.Needs, id)
 		}
 	}
-	return schemas.Edit{Put: []schemas.Draft{d}, Inputs: usedInputs(d.Server, inputs), Notes: append(slices.Clone(w.plan.Notes), notes...), Source: source}, nil
+	return schemas.Edit{Hold: w.hold, Put: []schemas.Draft{d}, Inputs: usedInputs(d.Server, inputs), Notes: append(slices.Clone(w.plan.Notes), notes...), Source: source}, nil
 }
 
 // readDraft reads a definition as any other that a person gives, so that a secret among the arguments is found.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -125,7 +126,22 @@ func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args j
 	if err := b.own[i].arguments(args); err != nil {
 		return schemas.Result{}, err
 	}
-	return schemas.Result{}, &schemas.Error{Code: schemas.CodeMissing, Text: name + " is not part of this build yet"}
+	asked := schemas.Record{Thread: c.Thread, Member: c.Member, Name: c.Name, Door: c.Door, Event: schemas.EventAsked, Origin: schemas.ByAssistant,
+		Tool: name, Detail: "the assistant: " + name}
+	if _, err := b.opt.Journal.Append(ctx, asked); err != nil {
+		return schemas.Result{}, &schemas.Error{Code: schemas.CodeInternal, Text: "the audit log cannot be written", Err: err}
+	}
+	switch name {
+	case ownConnect:
+		return b.ownConnect(ctx, c, args)
+	case ownList:
+		return b.ownList(ctx, c, args)
+	case ownDisconnect:
+		return b.ownDisconnect(ctx, c, args)
+	case ownShell:
+		return b.ownShell(ctx, c, b.own[i].Tool, args)
+	}
+	return b.ownInstall(ctx, c, args)
 }
 
 // worded makes every error one with words; what is nobody's business but the operator's becomes a reference number.
@@ -175,6 +191,9 @@ func mistaken(e *jsonschema.ValidationError, said *[]string) {
 	}
 	keyword := e.KeywordLocation[strings.LastIndexByte(e.KeywordLocation, '/')+1:]
 	at := strings.ReplaceAll(strings.TrimPrefix(e.InstanceLocation, "/"), "/", ".")
+	if plain, err := url.PathUnescape(at); err == nil {
+		at = plain
+	}
 	if at != "" {
 		at = short(clean(at), 100) + ": "
 	}
@@ -182,7 +201,7 @@ func mistaken(e *jsonschema.ValidationError, said *[]string) {
 	switch {
 	case keyword == "anyOf":
 		text = "id or name is missing"
-	case keyword == "propertyNames":
+	case strings.HasSuffix(e.KeywordLocation, "/propertyNames/pattern"):
 		text = at + "a name must be letters, digits and _, a letter or _ first, at most 64"
 	case len(e.Causes) > 0:
 		for _, c := range e.Causes {

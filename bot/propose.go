@@ -256,7 +256,11 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 		add("folder", shown(s.Cwd), "")
 	}
 	for _, f := range foundOf(p, c) {
-		add("secrets", clean(f.Input), "moved to "+whose(p, c)+" vault; the config keeps ${input:"+clean(f.Input)+"}")
+		to := "moved to " + whose(p, c) + " vault"
+		if p.Edit.Hold {
+			to = "held in memory until bobbin ends"
+		}
+		add("secrets", clean(f.Input), to+"; the config keeps ${input:"+clean(f.Input)+"}")
 	}
 	if slices.ContainsFunc(p.Edit.Put, func(d schemas.Draft) bool { return d.Server.Name == c.Server && d.Disabled }) {
 		add("off", "as the text says; it does not start", "`/mcp enable "+clean(c.Server)+"`")

@@ -73,35 +73,12 @@ func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
 	return r, nil
 }
 
-// sandboxExec runs a command in the caller's own sandbox. Nobody may, until a manager opened it for a time.
 func (b *Bot) sandboxExec(ctx context.Context, t turn) (Reply, error) {
-	if b.opt.Sandboxes == nil {
-		return Reply{}, b.noSandbox(t)
-	}
-	command := strings.TrimSpace(t.arg("command"))
-	if command == "" || len(command) > maxCommand || strings.ContainsRune(command, 0) {
-		return Reply{}, invalid("that is no command", "`/mcp sandbox exec ls -la`")
-	}
-	dir, err := workspace(t.arg("cwd"))
+	res, d, err := b.exec(ctx, t, t.arg("command"), t.arg("cwd"))
 	if err != nil {
 		return Reply{}, err
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
-	if err != nil {
-		return Reply{}, err
-	}
-	if len(cfg.Problems) > 0 || !cfg.Policy.Permits(t.caller.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
-		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "SHELL_PERMISSION_DENIED: commands in your sandbox are closed to you here", Hint: "a manager can `/mcp sandbox grant " + clean(string(t.caller.Member)) + " 1h`"}
-	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "sandbox exec: " + short(clean(command), 200)}); err != nil {
-		return Reply{}, err
-	}
-	began := b.opt.Now()
-	res, err := b.opt.Sandboxes.Exec(ctx, schemas.Exec{Thread: t.caller.Thread, Member: t.caller.Member, Args: []string{"/bin/sh", "-c", command}, Dir: dir, Timeout: shellTime})
-	if err != nil {
-		return Reply{}, err
-	}
-	return ranReply(res, b.opt.Now().Sub(began)), nil
+	return ranReply(res, d), nil
 }
 
 // workspace joins a folder to /workspace, which it must not leave.

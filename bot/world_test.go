@@ -34,6 +34,7 @@ type world struct {
 	base     int
 	revs     []schemas.Revision
 	vault    map[schemas.SecretKey]schemas.Secret
+	held     map[schemas.SecretKey]bool // of vault: in memory alone
 	records  []schemas.Record
 	toolsOf  map[string][]schemas.Tool
 	state    map[string]schemas.Status // overrides by name
@@ -58,11 +59,11 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*bot.Options)) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), vault: map[schemas.SecretKey]schemas.Secret{},
+	w := &world{t: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), vault: map[schemas.SecretKey]schemas.Secret{}, held: map[schemas.SecretKey]bool{},
 		toolsOf: map[string][]schemas.Tool{}, state: map[string]schemas.Status{}, heldOf: map[string][]schemas.HeldTool{}, failWith: map[string]error{},
 		place: schemas.Place{Available: true, Where: "this machine, as you. NOT isolated", Reach: "whatever this machine can reach"}}
 	w.cfg = schemas.Config{Thread: thread, Base: "0"}
-	opt := bot.Options{Config: w, Past: w, Rules: w, Tools: w, Live: w, Held: w, Resources: w, Prompts: w, Secrets: w, Forget: w, Drop: w, Journal: w,
+	opt := bot.Options{Config: w, Past: w, Rules: w, Tools: w, Live: w, Held: w, Resources: w, Prompts: w, Secrets: w, Forget: w, Memory: w, Drop: w, Journal: w,
 		Import: fakeImport, Place: func(schemas.ThreadID) schemas.Place { return w.place }, Now: func() time.Time { return w.now },
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Version: "test"}
 	for _, c := range change {

@@ -1,0 +1,172 @@
+package bot
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// bidMost bounds the wait for what goes on after a yes.
+const bidMost = 30 * time.Minute
+
+// bid is a card that the assistant waits for, with those that take its place.
+type bid struct {
+	ask   *openAsk
+	ended chan ended // room for one
+
+	mu    sync.Mutex
+	cards []string
+	busy  int  // presses that go on
+	over  bool // nobody waits any more
+}
+
+// ended is how a card was answered.
+type ended struct {
+	choice string
+	reply  Reply
+	err    error
+	again  bool // another card took the place of the first
+}
+
+// wished posts a dealt card to the caller on the assistant's wish, and waits until what it is about is done or refused. The card is
+// settled with words when nobody answers.
+func (b *Bot) wished(ctx context.Context, c schemas.Caller, what string, r Reply) (ended, error) {
+	waiting, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
+	defer cancel()
+	r.Blocks = append([]Block{{Text: "the assistant wants to " + what + ", for " + at(c.Member, c.Name)}}, r.Blocks...)
+	w := &bid{ask: &openAsk{notice: Notice{Thread: c.Thread, To: c.Member, Reply: r}}, ended: make(chan ended, 1)}
+	b.follow(r.ID, w, false)
+	if !b.askAloud(w.ask) {
+		b.cards.drop(r.ID)
+		return ended{}, &schemas.Error{Code: schemas.CodeAsk, Text: "to " + what + " needs a yes first, and nobody could be asked", Hint: "open the thread in a chat door"}
+	}
+	b.publish(Notice{Thread: c.Thread, Reply: Reply{Blocks: []Block{{Text: "waiting for " + at(c.Member, c.Name) + " to let the assistant " + what}}}}, c.Member)
+	defer b.askDone(w.ask)
+	select {
+	case e := <-w.ended:
+		return e, e.refused()
+	case <-waiting.Done():
+	}
+	return b.bidOver(ctx, w, "nobody answered whether the assistant may "+what+", so nothing was changed")
+}
+
+// bidOver ends the waiting: nobody can answer any more, unless somebody is at it, whose answer is waited for.
+func (b *Bot) bidOver(ctx context.Context, w *bid, nobody string) (ended, error) {
+	late, cancel := context.WithTimeout(ctx, bidMost)
+	if ctx.Err() != nil {
+		late, cancel = after(ctx)
+	}
+	defer cancel()
+	tick := time.NewTicker(pollStep)
+	defer tick.Stop()
+	for !w.end() {
+		select {
+		case e := <-w.ended:
+			return e, e.refused()
+		case <-tick.C:
+		case <-late.Done():
+			return ended{}, &schemas.Error{Code: schemas.CodeUnknown, Text: "the card was answered, and what came of it is not known yet", Hint: ownList + " shows it"}
+		}
+	}
+	select {
+	case e := <-w.ended: // in the same moment
+		return e, e.refused()
+	default:
+	}
+	for _, id := range w.cards {
+		b.cards.drop(id)
+	}
+	n := w.ask.notice
+	b.publish(Notice{Thread: n.Thread, To: n.To, Reply: Reply{Private: n.Reply.Private, Replace: w.cards[len(w.cards)-1], Blocks: []Block{{Text: nobody}}}}, "")
+	return ended{}, &schemas.Error{Code: schemas.CodeExpired, Text: nobody, Hint: "ask the member before you try again"}
+}
+
+// refused gives the error that an answer means.
+func (e ended) refused() error {
+	switch {
+	case e.err != nil:
+		return e.err
+	case e.choice == keyCancel:
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "the member cancelled it; nothing was changed", Hint: "ask them what they want instead"}
+	}
+	return nil
+}
+
+// begin is a press; false: nobody waits any more.
+func (w *bid) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.busy++
+	}
+	return !w.over
+}
+
+func (w *bid) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy--
+}
+
+// end lets no press begin any more, unless one goes on.
+func (w *bid) end() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = w.busy == 0
+	return w.over
+}
+
+// follow lets a bid know how a card ends. Looking at it is no end, and what takes its place is followed on.
+func (b *Bot) follow(id string, w *bid, again bool) {
+	b.cards.mu.Lock()
+	defer b.cards.mu.Unlock()
+	c := b.cards.open[id]
+	if c == nil {
+		return
+	}
+	w.mu.Lock()
+	w.cards = append(w.cards, id)
+	w.mu.Unlock()
+	act := c.act
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if !w.begin() {
+			return Reply{}, gone()
+		}
+		defer w.done()
+		r, err := act(ctx, t, a)
+		cancels := slices.ContainsFunc(r.Choices, func(ch Choice) bool { return ch.Key == keyCancel })
+		switch {
+		case err == nil && r.ID == a.ID && r.ID != "": // looked
+		case slices.Contains(c.look, a.Choice) && err != nil:
+		case c.form != nil && r.Code == schemas.CodeInvalid && r.ID == "", c.form != nil && schemas.CodeOf(err) == schemas.CodeInvalid: // it is asked again
+		case err == nil && r.ID != "" && (r.Form != nil || cancels):
+			b.follow(r.ID, w, true)
+			if cancels { // who comes later is asked on the card that is open now
+				b.ears.mu.Lock()
+				w.ask.notice.Reply = r
+				b.ears.mu.Unlock()
+			}
+		default:
+			select {
+			case w.ended <- ended{a.Choice, r, err, again}:
+			default: // another of its cards was answered
+			}
+		}
+		return r, err
+	}
+}
+
+// plain is what stands in a reply, for a model.
+func plain(r Reply) string {
+	var lines []string
+	for _, x := range r.Blocks {
+		if s := strings.TrimSpace(x.Text + x.Warning); s != "" {
+			lines = append(lines, s)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

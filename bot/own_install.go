@@ -1,0 +1,82 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// ownLog is how much of an installation's log a model gets, in characters.
+const ownLog = 4000
+
+// ownInstall is auto_install_and_connect_mcp.
+func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMessage) (schemas.Result, error) {
+	in, err := ownCall[struct {
+		Name    string
+		Install struct{ Type, Spec string }
+		Start   *struct {
+			Command string
+			Args    []string
+		}
+		Env      map[string]string
+		Remember bool
+	}](args)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	if !schemas.ValidName(in.Name) {
+		return schemas.Result{}, invalid("name: that is no name for a server", "letters, digits, dot, - and _, at most 48, a letter or digit first")
+	}
+	pkg := schemas.Package{Kind: schemas.PackageKind(in.Install.Type), Spec: in.Install.Spec, Name: in.Name}
+	if in.Start != nil {
+		pkg.Start = append([]string{in.Start.Command}, in.Start.Args...)
+	}
+	g := &preset{env: map[string]string{}, hold: !in.Remember}
+	for k, v := range in.Env {
+		if strings.Contains(v, "${input:") {
+			return schemas.Result{}, invalid("env "+k+": a value is given whole; leave it empty, and the member is asked for it", "")
+		}
+		if v != "" {
+			g.env[k] = v
+		}
+	}
+	if len(g.env) > 0 && g.hold && b.opt.Memory == nil {
+		return schemas.Result{}, noMemory()
+	}
+	r, err := b.install(ctx, turn{caller: c, tell: func(string) {}}, pkg, g)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	end, err := b.wished(ctx, c, "install "+clean(in.Name), r)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	log := logOf(end.reply)
+	rest, cancel := after(ctx)
+	defer cancel()
+	cfg, err := b.opt.Config.Load(rest, c.Thread)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	e, ok := cfg.Find(in.Name)
+	if !ok {
+		return result(connection{ID: schemas.Slug(in.Name), Name: in.Name, State: "not installed", Message: "NOT connected, nothing stored", Why: plain(end.reply), Tools: []string{}, Log: log}, true)
+	}
+	return b.ownConnected(ctx, c, e.Server, true, log)
+}
+
+// logOf is the end of the log that a reply about an installation carries.
+func logOf(r Reply) string {
+	i := slices.IndexFunc(r.Blocks, func(x Block) bool { return x.File != nil })
+	if i < 0 {
+		return ""
+	}
+	return tailText(string(r.Blocks[i].File.Data), ownLog)
+}
+
+func noMemory() error {
+	return &schemas.Error{Code: schemas.CodeMissing, Text: "values cannot be held in memory here", Hint: "leave them empty, and the member is asked for them"}
+}

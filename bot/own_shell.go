@@ -1,0 +1,120 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// maxOutput is how much of each output of a command a model gets, in characters.
+const maxOutput = 16 << 10
+
+// ownShell is sandbox_shell_exec. The permission is looked at before the card and again before it runs.
+func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, args json.RawMessage) (schemas.Result, error) {
+	in, err := ownCall[struct{ Command, Cwd string }](args)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	t := turn{caller: c, tell: func(string) {}}
+	dir, err := b.mayExec(ctx, t, in.Command, in.Cwd)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	if dir == "" {
+		dir = "/workspace"
+	}
+	if err := b.mayShell(ctx, c, tool, in.Command, dir, args); err != nil {
+		return schemas.Result{}, err
+	}
+	res, d, err := b.exec(ctx, t, in.Command, in.Cwd)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	stdout, cutOut := middle(cleanLines(res.Stdout), maxOutput)
+	stderr, cutErr := middle(cleanLines(res.Stderr), maxOutput)
+	return result(struct {
+		ExitCode  int    `json:"exitCode"`
+		Stdout    string `json:"stdout"`
+		Stderr    string `json:"stderr"`
+		TimedOut  bool   `json:"timedOut"`
+		Truncated bool   `json:"truncated"`
+		Took      string `json:"took"`
+		Cwd       string `json:"cwd"`
+	}{res.Code, stdout, stderr, res.TimedOut, res.Cut || cutOut || cutErr, took(d), dir}, res.Code != 0)
+}
+
+// mayShell shows the command itself to the member, unless a rule of the thread or theirs says what holds.
+func (b *Bot) mayShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, command, dir string, args json.RawMessage) error {
+	cfg, err := b.opt.Config.Load(ctx, c.Thread)
+	if err != nil {
+		return err
+	}
+	d := cfg.Policy.Decide(tool, c.Member, b.opt.Now())
+	switch d.Verb {
+	case schemas.Allow:
+		return nil
+	case schemas.Deny:
+		return &schemas.Error{Code: schemas.CodeDenied, Text: tool.Full() + " is denied: " + d.Why, Hint: "`/mcp policy show` lists the rules"}
+	}
+	answer, err := b.ask(ctx, schemas.Ask{Caller: c, Tool: tool, Args: args, Why: d.Why}, []Block{
+		{Text: "the assistant wants to run a command in your sandbox"},
+		{Code: cleanLines(command)},
+		{Facts: []Fact{{Label: "folder", Value: shown(dir)}, {Label: "as", Value: "you, in your own sandbox"}}},
+		{Warning: "`1 hour` and `Always here` let it run any command, not only this one, for as long as commands are open to you."},
+	})
+	switch {
+	case err != nil:
+		return err
+	case answer == schemas.AnswerDeny:
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "the member refused the command; it did not run", Hint: "ask them what they want instead"}
+	}
+	return nil
+}
+
+// middle cuts a text in its middle, where it tells least.
+func middle(s string, n int) (string, bool) {
+	r := []rune(s)
+	if len(r) <= n {
+		return s, false
+	}
+	return string(r[:n/2]) + "\n… (" + thousands(len(r)-n) + " characters left out) …\n" + string(r[len(r)-n/2:]), true
+}
+
+// mayExec checks a command, its folder and that commands are open to the caller.
+func (b *Bot) mayExec(ctx context.Context, t turn, command, cwd string) (dir string, err error) {
+	if b.opt.Sandboxes == nil {
+		return "", b.noSandbox(t)
+	}
+	if command = strings.TrimSpace(command); command == "" || len(command) > maxCommand || strings.ContainsRune(command, 0) {
+		return "", invalid("that is no command", "`/mcp sandbox exec ls -la`")
+	}
+	if dir, err = workspace(cwd); err != nil {
+		return "", err
+	}
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return "", err
+	}
+	if len(cfg.Problems) > 0 || !cfg.Policy.Permits(t.caller.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
+		return "", &schemas.Error{Code: schemas.CodeDenied, Text: "SHELL_PERMISSION_DENIED: commands in your sandbox are closed to you here", Hint: "a manager can `/mcp sandbox grant " + clean(string(t.caller.Member)) + " 1h`"}
+	}
+	return dir, nil
+}
+
+// exec runs a command in the caller's own sandbox. Nobody may, until a manager opened it for a time.
+func (b *Bot) exec(ctx context.Context, t turn, command, cwd string) (schemas.Executed, time.Duration, error) {
+	dir, err := b.mayExec(ctx, t, command, cwd)
+	if err != nil {
+		return schemas.Executed{}, 0, err
+	}
+	command = strings.TrimSpace(command)
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "sandbox exec: " + short(clean(command), 200)}); err != nil {
+		return schemas.Executed{}, 0, err
+	}
+	began := b.opt.Now()
+	res, err := b.opt.Sandboxes.Exec(ctx, schemas.Exec{Thread: t.caller.Thread, Member: t.caller.Member, Args: []string{"/bin/sh", "-c", command}, Dir: dir, Timeout: shellTime})
+	return res, b.opt.Now().Sub(began), err
+}
