@@ -14,6 +14,7 @@ import (
 type drawing struct {
 	color bool
 	width int // columns to keep within; 0 = no limit, as on a pipe
+	me    schemas.MemberID
 }
 
 const (
@@ -90,6 +91,8 @@ func (d *drawing) block(b *strings.Builder, block bot.Block, r bot.Reply, first 
 		d.file(b, *block.File)
 	case block.Open != nil: // whole and on a line of its own, so that it can be copied
 		b.WriteString("  " + clean(block.Open.Label) + ":\n  " + d.paint(cyan, schemas.Clean(block.Open.URL, true)) + "\n")
+	case block.Answer != nil:
+		d.answer(b, *block.Answer, r.Bad)
 	case block.Warning != "":
 		b.WriteString("  " + d.paint(yellow, d.code(d.wrap(clean(block.Warning), "  "))) + "\n")
 	}

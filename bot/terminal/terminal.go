@@ -54,10 +54,11 @@ type Door struct {
 	in   lines
 	draw *drawing
 
-	mu      sync.Mutex     // guards pending, busy, asking and out
+	mu      sync.Mutex     // guards pending, busy, asking, live and out
 	pending *bot.Reply     // the newest reply that waits for a choice
 	busy    bool           // a request is under way
 	asking  string         // the question whose answer is read; "" once it is settled by itself
+	live    *live          // the answer that is being drawn; nil: none
 	asks    chan bot.Reply // questions that come in the middle of one
 }
 
@@ -66,7 +67,7 @@ func New(opt Options) *Door {
 	if opt.Bot == nil || opt.Notices == nil || opt.In == nil || opt.Out == nil {
 		panic("terminal: Bot, Notices, In and Out are required")
 	}
-	return &Door{opt: opt, asks: make(chan bot.Reply, 8), draw: &drawing{color: opt.Color, width: opt.Width}}
+	return &Door{opt: opt, asks: make(chan bot.Reply, 8), draw: &drawing{color: opt.Color, width: opt.Width, me: opt.Caller.Member}}
 }
 
 // Run talks until the input ends, /quit, or ctx ends; it is called once. It returns nil at the end of the input and of ctx.
@@ -78,7 +79,8 @@ func (d *Door) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for n := range notices {
-			if len(n.Reply.Blocks) > 0 || n.Reply.Form != nil {
+			streams := n.Door != "" && (n.Door == d.opt.Caller.Door || n.Reply.Replace == "") // somebody else's answer is shown when it is whole
+			if !streams && (len(n.Reply.Blocks) > 0 || n.Reply.Form != nil) {
 				d.hear(n)
 			}
 		}
@@ -193,7 +195,12 @@ func (d *Door) hear(n bot.Notice) {
 
 // handle lets the bot answer, and this person what it asks meanwhile; Stop ends it early.
 func (d *Door) handle(ctx context.Context, req bot.Request) bot.Reply {
-	d.begin(true)
+	var l *live
+	if !d.opt.Echo {
+		l = &live{d: d}
+		req.Stream = l.stream
+	}
+	d.begin(true, l)
 	defer d.end()
 	replies := make(chan bot.Reply, 1)
 	var wg sync.WaitGroup
@@ -202,22 +209,24 @@ func (d *Door) handle(ctx context.Context, req bot.Request) bot.Reply {
 	for {
 		select {
 		case r := <-replies:
-			return r
+			return l.finish(r)
 		case q := <-d.asks:
+			l.hold(true)
 			d.question(ctx, q)
+			l.hold(false)
 		}
 	}
 }
 
-func (d *Door) begin(busy bool) {
+func (d *Door) begin(busy bool, l *live) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.busy = busy
+	d.busy, d.live = busy, l
 }
 
 // end shows what was asked too late to be answered in the middle of the request.
 func (d *Door) end() {
-	d.begin(false)
+	d.begin(false, nil)
 	for {
 		select {
 		case q := <-d.asks:
@@ -409,11 +418,19 @@ func (d *Door) show(r bot.Reply) {
 		d.asking = ""
 		text += d.draw.dim("press Enter to go on") + "\n"
 	}
-	_, _ = io.WriteString(d.opt.Out, text)
+	d.write(text)
 }
 
 func (d *Door) print(s string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.write(s)
+}
+
+// write writes whole lines, below a line of an answer that is open. The caller holds mu.
+func (d *Door) write(s string) {
+	if d.live != nil && s != "" {
+		d.live.end()
+	}
 	_, _ = io.WriteString(d.opt.Out, s)
 }

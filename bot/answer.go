@@ -1,0 +1,41 @@
+package bot
+
+import (
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// StepLine words a step of an answer as one line for every door: "github.create_issue · 310 ms · as you · receipt 7f3a". me is who
+// reads it.
+func StepLine(s schemas.Step, me schemas.MemberID) string {
+	parts := []string{short(clean(s.Tool), 120)}
+	switch s.State {
+	case schemas.StepWaiting:
+		parts = append(parts, "waits for a person")
+	case schemas.StepRunning:
+		parts = append(parts, "runs")
+	case schemas.StepFailed, schemas.StepDenied, schemas.StepStopped:
+		parts = append(parts, string(s.State))
+	}
+	if s.Why != "" {
+		parts[len(parts)-1] += ": " + short(clean(s.Why), 300)
+	}
+	if s.Took > 0 {
+		parts = append(parts, took(s.Took))
+	}
+	switch s.RunsAs {
+	case "":
+	case me:
+		parts = append(parts, "as you")
+	default:
+		parts = append(parts, "as "+at(s.RunsAs, ""))
+	}
+	if s.Receipt != "" {
+		parts = append(parts, "receipt "+short(clean(s.Receipt), 40))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Over reports whether a step goes on no longer.
+func Over(s schemas.Step) bool { return s.State != schemas.StepWaiting && s.State != schemas.StepRunning }
