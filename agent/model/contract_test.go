@@ -17,6 +17,7 @@ import (
 	"bobbin/agent"
 	"bobbin/agent/model/anthropic"
 	"bobbin/agent/model/modeltest"
+	"bobbin/agent/model/openai"
 	"bobbin/schemas"
 )
 
@@ -32,6 +33,9 @@ type maker struct {
 
 func makers() []maker {
 	return []maker{
+		{"openai", "gpt-6.1-terra", modeltest.OpenAI, func(url, key string, c *http.Client) (agent.Provider, error) {
+			return openai.New(openai.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
+		}},
 		{"anthropic", "claude-sonnet-5-5", modeltest.Anthropic, func(url, key string, c *http.Client) (agent.Provider, error) {
 			return anthropic.New(anthropic.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
 		}},
@@ -122,6 +126,7 @@ func tools() []agent.Tool {
 			"properties":{"title":{"type":"string"},"label":{"oneOf":[{"$ref":"#/$defs/label"},{"type":"null"}]}},
 			"required":["title"],"additionalProperties":false}`)},
 		{Name: "mcp_weather_now", Input: json.RawMessage(`{"type":"object"}`)},
+		{Name: "mcp_maps_find", Description: "Finds a place", Input: json.RawMessage(`{"oneOf":[{"required":["name"]},{"required":["code"]}]}`)},
 	}
 }
 
@@ -149,7 +154,7 @@ func TestConversation(t *testing.T) {
 		if h.text != "I look — at “both”. ✓" || h.stop != agent.StopCalls || h.tokens != (schemas.Tokens{In: 1000, Cached: 900, Out: 50}) {
 			t.Errorf("heard %q, %s, %+v", h.text, h.stop, h.tokens)
 		}
-		if m.name != "openai" && h.reasoning != "Two things are wanted <here>." {
+		if h.reasoning != "Two things are wanted <here>." {
 			t.Errorf("reasoning %q", h.reasoning)
 		}
 		var calls []agent.Call
@@ -178,7 +183,7 @@ func TestConversation(t *testing.T) {
 		if asked.System != "Be brief." || asked.Text != "hurry" || asked.Images != 2 || len(asked.Results) != 3 || !strings.Contains(asked.Results[0], "result 1") {
 			t.Errorf("asked %+v", asked)
 		}
-		if diff := cmp.Diff([]string{"mcp_github_issue", "mcp_weather_now"}, asked.Tools); diff != "" {
+		if diff := cmp.Diff([]string{"mcp_github_issue", "mcp_weather_now", "mcp_maps_find"}, asked.Tools); diff != "" {
 			t.Error(diff)
 		}
 		if !strings.Contains(string(asked.Body), "12345678901234567890") {

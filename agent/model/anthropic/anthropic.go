@@ -3,12 +3,12 @@ package anthropic
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -94,9 +94,10 @@ func (p *Provider) params(r agent.Request) sdk.MessageNewParams {
 		params.System = []sdk.TextBlockParam{{Text: r.System, CacheControl: sdk.NewCacheControlEphemeralParam()}}
 	}
 	for i, t := range r.Tools {
-		tool := sdk.ToolParam{Name: t.Name, InputSchema: schema(t.Input)}
-		if t.Description != "" {
-			tool.Description = sdk.String(t.Description)
+		schema, words := link.Schema(t.Input)
+		tool := sdk.ToolParam{Name: t.Name, InputSchema: sdk.ToolInputSchemaParam{ExtraFields: schema}}
+		if d := strings.TrimSpace(t.Description + "\n" + words); d != "" {
+			tool.Description = sdk.String(d)
 		}
 		if i == len(r.Tools)-1 {
 			tool.CacheControl = sdk.NewCacheControlEphemeralParam()
@@ -104,23 +105,6 @@ func (p *Provider) params(r agent.Request) sdk.MessageNewParams {
 		params.Tools = append(params.Tools, sdk.ToolUnionParam{OfTool: &tool})
 	}
 	return params
-}
-
-// schema passes a JSON Schema whole: the SDK's own type knows three of its keywords.
-func schema(input json.RawMessage) sdk.ToolInputSchemaParam {
-	var all map[string]any
-	if json.Unmarshal(input, &all) != nil || all == nil {
-		return sdk.ToolInputSchemaParam{Properties: map[string]any{}}
-	}
-	if _, ok := all["type"]; ok {
-		return override(input)
-	}
-	all["type"] = "object"
-	whole, err := json.Marshal(all)
-	if err != nil {
-		return sdk.ToolInputSchemaParam{Properties: map[string]any{}}
-	}
-	return override(whole)
 }
 
 var version = regexp.MustCompile(`\Aclaude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?:-|\z)`)

@@ -11,10 +11,6 @@ import (
 	"bobbin/agent/model/internal/link"
 )
 
-func override(schema json.RawMessage) sdk.ToolInputSchemaParam {
-	return param.Override[sdk.ToolInputSchemaParam](schema)
-}
-
 // messages are the conversation's, with the cache's marks at the last two of the user: the last is written, and the one
 // before was written by the step before.
 func (p *Provider) messages(r agent.Request) []sdk.MessageParam {

@@ -114,7 +114,8 @@ var anthropicName = regexp.MustCompile(`\A[a-zA-Z0-9_-]{1,128}\z`)
 func (anthropic) tools(q anthropicRequest, asked *Asked) (marks int, err error) {
 	for i, t := range q.Tools {
 		var schema struct {
-			Type string `json:"type"`
+			Type                string
+			OneOf, AnyOf, AllOf json.RawMessage
 		}
 		switch {
 		case !anthropicName.MatchString(t.Name):
@@ -123,6 +124,8 @@ func (anthropic) tools(q anthropicRequest, asked *Asked) (marks int, err error) 
 			return 0, fmt.Errorf("tools: Tool names must be unique.")
 		case json.Unmarshal(t.InputSchema, &schema) != nil || schema.Type != "object":
 			return 0, fmt.Errorf("tools.%d.custom.input_schema.type: Input should be 'object'", i)
+		case schema.OneOf != nil || schema.AnyOf != nil || schema.AllOf != nil:
+			return 0, fmt.Errorf("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
 		case t.CacheControl != nil:
 			marks++
 		}

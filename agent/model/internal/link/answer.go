@@ -93,6 +93,12 @@ func (g *Args) Add(s string) error {
 	return nil
 }
 
+// Whole reports whether they are a whole object.
+func (g *Args) Whole() bool {
+	s := strings.TrimSpace(g.b.String())
+	return strings.HasSuffix(s, "}") && json.Valid([]byte(s))
+}
+
 // Len is how many bytes there are.
 func (g *Args) Len() int { return g.b.Len() }
 

@@ -118,6 +118,9 @@ func (t *Try) cause() error {
 	return t.err
 }
 
+// Broken reports whether the connection failed or a limit was passed.
+func (t *Try) Broken() bool { return t.cause() != nil }
+
 func (t *Try) close() {
 	t.mu.Lock()
 	b, cancel := t.body, t.cancel
