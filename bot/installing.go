@@ -237,16 +237,26 @@ func afterNotes(notes []schemas.Note) []Block {
 	return blocks
 }
 
-// folderFact says on the card of a removal that what was installed goes with it.
-func (b *Bot) folderFact(c schemas.Change) []Fact {
+// removedFolder is the folder that goes with a server that a change removes.
+func (b *Bot) removedFolder(c schemas.Change) (string, bool) {
 	if b.opt.Install == nil || c.Kind != schemas.Removed || c.Before == nil || c.Before.Remote() {
+		return "", false
+	}
+	return b.opt.Install.Folder(*c.Before)
+}
+
+// folderFact says on the card of a removal that what was installed goes with it, and on that of an undo that it may be gone.
+func (b *Bot) folderFact(p schemas.Proposal, c schemas.Change) []Fact {
+	if folder, ok := b.removedFolder(c); ok {
+		return []Fact{{Label: "deletes", Value: clean(folder), Note: "an undo brings the entry back, not what was installed"}}
+	}
+	if p.Edit.Undo == "" || b.opt.Install == nil || c.After == nil || !runs(c.Kind) {
 		return nil
 	}
-	folder, ok := b.opt.Install.Folder(*c.Before)
-	if !ok {
-		return nil
+	if folder, ok := b.opt.Install.Folder(*c.After); ok {
+		return []Fact{{Label: "starts from", Value: clean(folder), Note: "if that was deleted, it has to be installed again"}}
 	}
-	return []Fact{{Label: "deletes", Value: clean(folder), Note: "an undo brings the entry back, not what was installed"}}
+	return nil
 }
 
 // uninstalled deletes what was installed for servers that a proposal removed, as far as no other server of their owner starts
@@ -254,10 +264,10 @@ func (b *Bot) folderFact(c schemas.Change) []Fact {
 func (b *Bot) uninstalled(ctx context.Context, p schemas.Proposal) []Block {
 	var blocks []Block
 	for _, c := range p.Changes {
-		if len(b.folderFact(c)) == 0 {
+		folder, ok := b.removedFolder(c)
+		if !ok {
 			continue
 		}
-		folder, _ := b.opt.Install.Folder(*c.Before)
 		rest, cancel := after(ctx)
 		cfg, err := b.opt.Config.Load(rest, p.Thread)
 		cancel()

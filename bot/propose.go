@@ -177,7 +177,7 @@ func (b *Bot) cardBlocks(p schemas.Proposal, seen *remote) []Block {
 	var common []Fact
 	changed := slices.DeleteFunc(slices.Clone(p.Changes), func(c schemas.Change) bool { return c.Kind == schemas.Unchanged && len(foundOf(p, c)) == 0 })
 	for _, c := range changed {
-		facts := append(changeFacts(p, c), b.folderFact(c)...)
+		facts := append(changeFacts(p, c), b.folderFact(p, c)...)
 		if len(changed) > 1 && len(facts) > 0 {
 			blocks = append(blocks, Block{Text: clean(c.Server)})
 		}

@@ -265,7 +265,7 @@ func readLock(p schemas.PackagePlan) func(string) ([]schemas.Note, error) {
 		notes := []schemas.Note{{Kind: schemas.NoteOther, Server: p.Spec.Name, Text: fmt.Sprintf("%d packages installed, locked in package-lock.json", l.Count)}}
 		if len(l.Scripts) > 0 && !p.Spec.Scripts {
 			notes = append(notes, schemas.Note{Kind: schemas.NoteRisk, Server: p.Spec.Name,
-				Text: "these packages wanted to run scripts and did not, so parts may be missing: " + schemas.Clean(strings.Join(l.Scripts, ", "), true)})
+				Text: "these packages wanted to run scripts and did not, so parts may be missing: " + schemas.Clean(strings.Join(l.Scripts, ", "), true) + "; scripts:yes lets them"})
 		}
 		return notes, nil
 	}
