@@ -10,12 +10,13 @@ import (
 	"bobbin/schemas"
 )
 
-// sandboxes are the members' own. Exec runs one command to its end; Stop keeps the workspace. Called after the permission was
+// sandboxes are the members' own. Exec runs one command to its end; Stop keeps the workspace, Remove nothing. Called after the permission was
 // checked; errors are *schemas.Error with words.
 type sandboxes interface {
 	Exec(context.Context, schemas.Exec) (schemas.Executed, error)
 	Status(context.Context, schemas.MemberID) (schemas.Box, error)
 	Stop(context.Context, schemas.MemberID) error
+	Remove(context.Context, schemas.MemberID) error
 }
 
 const (
@@ -126,11 +127,41 @@ func (b *Bot) sandboxStop(ctx context.Context, t turn) (Reply, error) {
 	if b.opt.Sandboxes == nil {
 		return Reply{}, b.noSandbox(t)
 	}
+	switch t.arg("what") {
+	case "":
+	case "remove":
+		return b.sandboxRemove(t), nil
+	default:
+		return Reply{}, invalid("that is nothing to do with a sandbox", "`/mcp sandbox stop`, or `/mcp sandbox stop remove`, which deletes /workspace, too")
+	}
 	if err := b.opt.Sandboxes.Stop(ctx, t.caller.Member); err != nil {
 		return Reply{}, err
 	}
 	b.Changed(t.caller.Thread)
 	return Reply{Private: true, Blocks: []Block{{Text: "your sandbox is stopped, and your servers in it; /workspace is kept, and a call starts them again"}}}, nil
+}
+
+// sandboxRemove asks before everything in the sandbox is gone.
+func (b *Bot) sandboxRemove(t turn) Reply {
+	r := Reply{Private: true, Blocks: []Block{{Text: "remove your sandbox with everything in /workspace?"},
+		{Warning: "It is yours in every thread. Servers that you installed in it are gone, and their entries fail until you install them again. Configs and your vault stay."}},
+		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}}}
+	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice != keyConfirm {
+			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "remove the sandbox"})
+			return Reply{Private: true, Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
+		}
+		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/mcp sandbox stop remove: confirmed, with the workspace"}); err != nil {
+			return Reply{}, err
+		}
+		if err := b.opt.Sandboxes.Remove(ctx, t.caller.Member); err != nil {
+			return Reply{}, err
+		}
+		b.Changed(t.caller.Thread)
+		return Reply{Private: true, Blocks: []Block{{Text: "your sandbox is removed, /workspace with it; the next server of yours that starts gets a new one"}}}, nil
+	}
+	return b.deal(c, r)
 }
 
 // sandboxGrant opens the shell of a member for a time. Managers alone do, also for themselves.

@@ -15,6 +15,7 @@ type boxes struct {
 	ran     []schemas.Exec
 	result  schemas.Executed
 	stopped []schemas.MemberID
+	removed []schemas.MemberID
 }
 
 func (b *boxes) Exec(_ context.Context, x schemas.Exec) (schemas.Executed, error) {
@@ -28,6 +29,11 @@ func (b *boxes) Status(context.Context, schemas.MemberID) (schemas.Box, error) {
 
 func (b *boxes) Stop(_ context.Context, m schemas.MemberID) error {
 	b.stopped = append(b.stopped, m)
+	return nil
+}
+
+func (b *boxes) Remove(_ context.Context, m schemas.MemberID) error {
+	b.removed = append(b.removed, m)
 	return nil
 }
 
@@ -74,6 +80,23 @@ func TestSandbox_LongOutputIsAFile(t *testing.T) {
 	want(t, w.say(boss(), "/mcp sandbox stop"), "/workspace is kept")
 	if len(x.stopped) != 1 || x.stopped[0] != boss().Member {
 		t.Errorf("%v", x.stopped)
+	}
+}
+
+func TestSandbox_RemovedAfterAYes(t *testing.T) {
+	x := &boxes{}
+	w := newWorld(t, func(o *bot.Options) { o.Sandboxes = x })
+	wantCode(t, w.say(alice(), "/mcp sandbox stop everything"), schemas.CodeInvalid)
+	card := w.say(alice(), "/mcp sandbox stop remove")
+	want(t, card, "with everything in /workspace", "yours in every thread")
+	wantCode(t, w.press(boss(), card, "Confirm"), schemas.CodeDenied)
+	want(t, w.press(alice(), card, "Cancel"), "nothing was changed")
+	if len(x.removed)+len(x.stopped) != 0 {
+		t.Fatalf("%+v", x)
+	}
+	want(t, w.press(alice(), w.say(alice(), "/mcp sandbox stop remove"), "Confirm"), "is removed")
+	if len(x.removed) != 1 || x.removed[0] != alice().Member {
+		t.Errorf("%v", x.removed)
 	}
 }
 

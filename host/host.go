@@ -16,6 +16,7 @@ import (
 
 	"bobbin/audit"
 	"bobbin/bot"
+	"bobbin/install"
 	"bobbin/internal/durable"
 	"bobbin/internal/safehttp"
 	"bobbin/mcpstore"
@@ -127,13 +128,13 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	talk := bot.Options{
 		Config: h.Store, Past: h.Store, Rules: h.Store,
 		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
-		Secrets: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
+		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry}, Revoke: h.SignIns, Loans: h.Store,
 		Allow: opt.Allow, Import: mcpstore.Import, Place: place,
 		Version: opt.Version, Log: opt.Log,
 	}
 	if boxes != nil {
-		talk.Sandboxes = boxes
+		talk.Sandboxes, talk.Install = boxes, install.New(boxes, boxes, install.Options{})
 	}
 	h.Bot = bot.New(talk)
 	late.bot, late.live = h.Bot, h.Registry

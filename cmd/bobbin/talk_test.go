@@ -28,6 +28,8 @@ type process struct {
 	ended chan struct{}
 	err   error // of Wait; set before ended is closed
 
+	patience time.Duration // of the next hear; 0 = the usual
+
 	mu   sync.Mutex
 	out  bytes.Buffer
 	read int // bytes of out that hear has passed
@@ -102,7 +104,7 @@ func (p *process) say(lines ...string) {
 func (p *process) hear(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(`(?s)` + pattern)
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(max(patience, p.patience)); ; time.Sleep(5 * time.Millisecond) {
 		p.mu.Lock()
 		fresh := p.out.Bytes()[p.read:]
 		if at := re.FindSubmatchIndex(fresh); at != nil {
