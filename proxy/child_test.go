@@ -183,6 +183,7 @@ func (s *speaker) call(m message, line string, left <-chan struct{}) {
 		s.say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b","_meta":{"io.modelcontextprotocol/subscriptionId":%d}}}`, n)
 		reply("told")
 	case "wait": // until it is cancelled
+		fmt.Fprintln(os.Stderr, "waits", m.Params.Arguments["text"])
 		<-left
 		fmt.Fprintln(os.Stderr, "cancelled", m.Params.Arguments["text"])
 	case "ask":

@@ -23,14 +23,15 @@ const (
 )
 
 var (
-	errGone   = errors.New("the server ended before it answered; whether the call ran is not known")
-	errDown   = errors.New("the server does not run; the call did not run")
-	errUnborn = errors.New("the server cannot be started; the call did not run")
-	errTaken  = errors.New("the server's stdio is in use")
-	errBusy   = errors.New("too many calls of this server are under way; the call did not run")
-	errLong   = errors.New("the message is above 4 MiB; the call did not run")
-	errSilent = errors.New("no answer in time; whether the call ran is not known")
-	errLeft   = errors.New("the session ended before the answer; whether the call ran is not known")
+	errGone      = errors.New("the server ended before it answered; whether the call ran is not known")
+	errDown      = errors.New("the server does not run; the call did not run")
+	errUnborn    = errors.New("the server cannot be started; the call did not run")
+	errTaken     = errors.New("the server's stdio is in use")
+	errBusy      = errors.New("too many calls of this server are under way; the call did not run")
+	errLong      = errors.New("the message is above 4 MiB; the call did not run")
+	errSilent    = errors.New("no answer in time; whether the call ran is not known")
+	errCancelled = errors.New("the call was cancelled; whether it ran is not known")
+	errLeft      = errors.New("the session ended before the answer; whether the call ran is not known")
 )
 
 // link shares the stdio of one run of a program among many clients. Each call gets an id of the link's own at the server,
@@ -443,12 +444,15 @@ func (l *link) cancel(m *message, from *session) {
 	for _, c := range l.calls {
 		if c.session == from && bytes.Equal(c.orig, id) {
 			found = c
+			delete(l.calls, c.id)
 			break
 		}
 	}
 	l.mu.Unlock()
 	if found != nil {
 		_ = l.post(m.raw, edit{m.target, strconv.AppendInt(nil, found.id, 10)})
+		// A server does not answer what was cancelled; whoever waits is let go.
+		found.deliver(rpcError(found.orig, codeServer, errCancelled.Error()))
 	}
 }
 
