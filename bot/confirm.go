@@ -174,7 +174,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 	var blocks []Block
 	var names, rotated []string
 	for _, c := range p.Changes {
-		if c.Kind == schemas.Changed && c.Before != nil && c.After != nil && c.Before.Fingerprint() == c.After.Fingerprint() && len(foundOf(p, c)) > 0 {
+		if c.Kind == schemas.Changed && c.Before != nil && c.After != nil && c.Before.Fingerprint() == c.After.Fingerprint() && len(foundOf(p, c)) > 0 && !slices.Contains(c.Fields, "enabled") {
 			rotated = append(rotated, c.Server)
 		}
 		switch {

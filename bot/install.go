@@ -39,10 +39,12 @@ type wish struct {
 	spec  schemas.Package         // as it was asked for
 	ver   string                  // of an upgrade: what was asked for
 	up    *schemas.PackageUpgrade // nil: a new one
+	more  *schemas.Suggestion     // what a registry entry adds to the plan; nil: none
 	was   schemas.Entry           // of an upgrade: the server as it is
 	found []schemas.Found         // values that were given
 	chose bool                    // which values are given was said; else what looks like a secret is asked for later
 	model bool                    // the assistant asked
+	hide  []string                // ids of found whose values no card shows
 	hold  bool                    // values are held in memory, not kept
 	edit  schemas.Edit
 	shown schemas.Proposal // what the card shows
@@ -107,6 +109,7 @@ func packageOf(kind schemas.PackageKind, t turn) (schemas.Package, error) {
 // memory alone.
 type preset struct {
 	env  map[string]string
+	hide []string // names of env whose values look like secrets
 	hold bool
 }
 
@@ -132,7 +135,7 @@ func (b *Bot) install(ctx context.Context, t turn, pkg schemas.Package, g *prese
 	}
 	w := wish{by: t.caller, owner: t.caller.Member, plan: plan, spec: pkg}
 	if g != nil {
-		w.model, w.hold = true, g.hold
+		w.model, w.hold, w.hide = true, g.hold, g.hide
 		for _, k := range sorted(g.env) {
 			w.found = append(w.found, schemas.Found{Server: plan.Server.Name, Input: k, Value: schemas.NewSecret(g.env[k]), Where: "env " + k})
 		}
@@ -434,6 +437,9 @@ func (w wish) facts() []Fact {
 	if w.model { // what the assistant chose may say where the program sends what it knows
 		for _, f := range w.found {
 			line := f.Input + "=" + shown(f.Value.Reveal())
+			if slices.Contains(w.hide, f.Input) {
+				line = f.Input + "=" + f.Value.String() + ", " + count(len(f.Value.Reveal()), "character", "characters")
+			}
 			add("env", short(line, maxShown), cutNote(line))
 		}
 	}

@@ -86,7 +86,7 @@ func (b *Bot) ownConnect(ctx context.Context, c schemas.Caller, args json.RawMes
 	if was && !e.Enabled {
 		edit.Enable = []string{s.Name}
 	}
-	if was && e.Pending() && e.Server.Fingerprint() == s.Fingerprint() { // what an edit by hand left waiting is what is wished for
+	if was && e.Pending() && e.Server.Fingerprint() == s.Fingerprint() && len(edit.Put[0].Found) == 0 { // what an edit by hand left waiting is what is wished for
 		edit.Put, edit.Approve = nil, []string{s.Name}
 	}
 	t := turn{caller: c, tell: func(string) {}}

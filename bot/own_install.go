@@ -46,10 +46,14 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 	if len(g.env) > 0 && g.hold && b.opt.Memory == nil {
 		return schemas.Result{}, noMemory()
 	}
+	if g.hide, err = b.secretsIn(in.Name, g.env); err != nil {
+		return schemas.Result{}, err
+	}
 	r, err := b.install(ctx, turn{caller: c, tell: func(string) {}}, pkg, g)
 	if err != nil {
 		return schemas.Result{}, err
 	}
+	r.Private = len(g.env) > 0
 	end, err := b.wished(ctx, c, "install "+clean(in.Name), r)
 	if err != nil {
 		return schemas.Result{}, err
@@ -79,4 +83,21 @@ func logOf(r Reply) string {
 
 func noMemory() error {
 	return &schemas.Error{Code: schemas.CodeMissing, Text: "values cannot be held in memory here", Hint: "leave them empty, and the member is asked for them"}
+}
+
+// secretsIn names the variables whose values look like secrets, as in any text that is imported.
+func (b *Bot) secretsIn(name string, env map[string]string) ([]string, error) {
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]schemas.Server{name: {Type: schemas.Stdio, Command: "x", Env: env}}})
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, d := range b.opt.Import("", data, name).Servers {
+		for _, k := range sorted(env) {
+			if d.Server.Env[k] != env[k] {
+				all = append(all, k)
+			}
+		}
+	}
+	return all, nil
 }
