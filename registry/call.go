@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -210,37 +209,13 @@ func (c *call) decide(context.Context) error {
 	if c.verdict.Verb == schemas.Deny {
 		return denied(c.tool.Tool, c.verdict)
 	}
+	if why := c.wary(); why != "" {
+		if c.verdict.Verb == schemas.AskVerb {
+			why = c.verdict.Why + ", and " + why
+		}
+		c.verdict = schemas.Decision{Verb: schemas.AskVerb, Rule: c.verdict.Rule, Why: why}
+	}
 	return nil
-}
-
-// permit asks a person where the policy says so. Waiting for one is not call time; what was looked up before the wait is looked
-// up again after it.
-func (c *call) permit(ctx context.Context) error {
-	d := c.verdict
-	switch {
-	case d.Verb == schemas.Allow || c.Origin == schemas.ByPerson:
-		return nil
-	case c.r.opt.Gate == nil:
-		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody can be asked here", Hint: "`/mcp call " + c.tool.Full() + "`"}
-	}
-	answer, err := c.r.opt.Gate.Ask(ctx, schemas.Ask{Caller: c.Caller, Tool: c.tool.Tool, Args: c.Args, Why: d.Why})
-	switch {
-	case err != nil:
-		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody gave it; it did not run", Err: err}
-	case !slices.Contains([]schemas.Answer{schemas.AnswerOnce, schemas.AnswerHour, schemas.AnswerAlways}, answer):
-		return &schemas.Error{Code: schemas.CodeDenied, Text: c.tool.Full() + " was refused by a person; it did not run"}
-	}
-	pin := c.tool.Pin
-	if err := c.find(ctx); err != nil {
-		return err
-	}
-	if c.tool.Pin != pin {
-		return &schemas.Error{Code: schemas.CodeHeld, Text: c.tool.Full() + " changed while the question was open; it did not run"}
-	}
-	if err := c.admit(ctx); err != nil {
-		return err
-	}
-	return c.decide(ctx)
 }
 
 func denied(t schemas.Tool, d schemas.Decision) *schemas.Error {
@@ -275,6 +250,13 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 	c.tool.server.meter.calls.Add(1)
 	began := time.Now()
 	deadline, clock, cancel := c.inst.asking.call(ctx, c.Caller, timeout)
+	clock.told(func(waits bool) {
+		what := ""
+		if waits {
+			what = person(c.Caller) + " to answer " + c.tool.Server
+		}
+		c.waits(what)
+	})
 	c.clock = clock
 	raw, err := ask(deadline, c.inst.sess)
 	err = silence(deadline, err)

@@ -37,6 +37,16 @@ type patience struct {
 	timer     *time.Timer
 	asked     int // questions that are open
 	questions int // all of them
+	tell      func(waits bool)
+}
+
+// told has fn called whenever the clock stops for a question or goes on; never after the call.
+func (p *patience) told(fn func(waits bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tell = fn; p.asked > 0 {
+		fn(true)
+	}
 }
 
 // call bounds a call by time, as context.WithTimeoutCause would with errSilent, and lets questions stop the clock.
@@ -68,8 +78,14 @@ func (p *patience) pause() bool {
 	if p.questions++; p.questions > maxQuestions {
 		return false
 	}
-	if p.asked++; p.asked == 1 && p.timer.Stop() {
+	if p.asked++; p.asked > 1 {
+		return true
+	}
+	if p.timer.Stop() {
 		p.left -= time.Since(p.since)
+	}
+	if p.tell != nil {
+		p.tell(true)
 	}
 	return true
 }
@@ -80,6 +96,9 @@ func (p *patience) resume() {
 	if p.asked--; p.asked == 0 {
 		p.since = time.Now()
 		p.timer.Reset(max(p.left, time.Second))
+		if p.tell != nil {
+			p.tell(false)
+		}
 	}
 }
 
