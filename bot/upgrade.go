@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"slices"
 
 	"bobbin/schemas"
 )
@@ -49,7 +48,7 @@ func (b *Bot) swap(ctx context.Context, t turn, w wish) (Reply, error) {
 		return Reply{}, err
 	}
 	t.tell(clean(name) + " is starting …")
-	s, err := b.cameUp(ctx, w.by.Thread, name)
+	s, err := b.cameUp(ctx, t.caller, name)
 	if err != nil || s.State == schemas.Failed || s.State == schemas.Starting {
 		return b.giveUp(ctx, t, w, s, err)
 	}
@@ -61,24 +60,14 @@ func (b *Bot) swap(ctx context.Context, t turn, w wish) (Reply, error) {
 	return r, nil
 }
 
-// cameUp starts what is approved and says how a server is then.
-func (b *Bot) cameUp(ctx context.Context, thread schemas.ThreadID, name string) (schemas.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.opt.StartWait)
+// cameUp starts what is approved, waits while a server is starting, and says how it is then.
+func (b *Bot) cameUp(ctx context.Context, c schemas.Caller, name string) (schemas.Status, error) {
+	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
 	defer cancel()
-	if err := b.opt.Live.Apply(ctx, thread); err != nil && ctx.Err() == nil && startless(err) {
+	if err := b.opt.Live.Apply(wait, c.Thread); err != nil && wait.Err() == nil && startless(err) {
 		return schemas.Status{}, err
 	}
-	look, stop := after(ctx)
-	defer stop()
-	ss, err := b.opt.Tools.Status(look, thread)
-	if err != nil {
-		return schemas.Status{}, err
-	}
-	i := slices.IndexFunc(ss, func(s schemas.Status) bool { return s.Name == name && s.State != schemas.ShadowedState })
-	if i < 0 {
-		return schemas.Status{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no server " + clean(name) + " any more"}
-	}
-	return ss[i], nil
+	return b.started(wait, c, name)
 }
 
 // giveUp brings the old version back after the new one did not start. It is done although the one who asked may be gone.
@@ -102,7 +91,7 @@ func (b *Bot) giveUp(ctx context.Context, t turn, w wish, s schemas.Status, why 
 		r.Blocks = append(r.Blocks, Block{Text: "the old version could not be put back; both are still there · `/mcp undo` brings the old one back"})
 		return r, nil
 	}
-	s, err := b.cameUp(ctx, w.by.Thread, w.was.Name)
+	s, err := b.cameUp(ctx, t.caller, w.was.Name)
 	b.uninstall(ctx, w.by.Thread, w.owner, w.plan.Server)
 	r.Blocks = append(r.Blocks, Block{Text: w.version(w.up.From.Version) + " is back, and the new one removed"})
 	if err == nil {

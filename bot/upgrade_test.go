@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -59,20 +61,37 @@ func TestUpgrade_FailingLeavesTheOldOne(t *testing.T) {
 		}, []string{"would be another server now than the card showed", "weather stays at 1.0.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := upgradable(t)
-			card := w.say(alice(), "/mcp install upgrade weather")
-			c.set(w, s)
-			r := w.press(alice(), card, "Confirm")
-			want(t, r, c.want...)
-			if !r.Bad {
-				t.Error("it sounds well")
-			}
-			s.left("weather", "weather")
-			if e, _ := w.cfg.Find("weather"); e.Cwd != "/workspace/external-mcp/weather" {
-				t.Errorf("%+v", e)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w, s := upgradable(t)
+				card := w.say(alice(), "/mcp install upgrade weather")
+				c.set(w, s)
+				r := w.press(alice(), card, "Confirm")
+				want(t, r, c.want...)
+				if !r.Bad {
+					t.Error("it sounds well")
+				}
+				s.left("weather", "weather")
+				if e, _ := w.cfg.Find("weather"); e.Cwd != "/workspace/external-mcp/weather" {
+					t.Errorf("%+v", e)
+				}
+			})
 		})
 	}
+}
+
+// Another hand may have started it already, so that bringing the config in line waits for nothing.
+func TestUpgrade_WaitsWhileItStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := upgradable(t)
+		card := w.say(alice(), "/mcp install upgrade weather")
+		s.install = func(context.Context, func(string)) error {
+			w.state["weather"] = schemas.Status{State: schemas.Starting}
+			return nil
+		}
+		time.AfterFunc(20*time.Second, func() { w.mu.Lock(); defer w.mu.Unlock(); delete(w.state, "weather") })
+		want(t, w.press(alice(), card, "Confirm"), "weather is ready")
+		s.left("weather-2", "weather")
+	})
 }
 
 func TestUpgrade_Refused(t *testing.T) {
