@@ -16,12 +16,16 @@ import (
 
 	"bobbin/agent"
 	"bobbin/agent/model/anthropic"
+	"bobbin/agent/model/gemini"
 	"bobbin/agent/model/modeltest"
 	"bobbin/agent/model/openai"
 	"bobbin/schemas"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// genai brings it along, and it starts when the program does.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
 
 // maker is one provider and its fake.
 type maker struct {
@@ -35,6 +39,9 @@ func makers() []maker {
 	return []maker{
 		{"openai", "gpt-6.1-terra", modeltest.OpenAI, func(url, key string, c *http.Client) (agent.Provider, error) {
 			return openai.New(openai.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
+		}},
+		{"gemini", "gemini-3.8-flash", modeltest.Gemini, func(url, key string, c *http.Client) (agent.Provider, error) {
+			return gemini.New(gemini.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
 		}},
 		{"anthropic", "claude-sonnet-5-5", modeltest.Anthropic, func(url, key string, c *http.Client) (agent.Provider, error) {
 			return anthropic.New(anthropic.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
@@ -142,7 +149,7 @@ func TestConversation(t *testing.T) {
 				{Name: "mcp_weather_now"},
 				{Name: "mcp_weather_now", Args: `{"where":{"city":"Kyōto"}}`},
 			}},
-			modeltest.Answer{Text: "Done."})
+			modeltest.Answer{Thinking: "Easy.", Text: "Done."}, modeltest.Answer{Text: "You are welcome."})
 		p := open(s)
 		r := agent.Request{Model: m.model, System: "Be brief.", Tools: tools(), Messages: []agent.Message{{Role: agent.User, Parts: []agent.Part{
 			{Text: "make an issue, and see the weather"}, {Image: &agent.Image{MIME: "image/png", Data: []byte(picture)}},
@@ -193,6 +200,10 @@ func TestConversation(t *testing.T) {
 			if !strings.Contains(string(asked.Body), word) {
 				t.Errorf("the schema lost %s", word)
 			}
+		}
+		r.Messages = append(r.Messages, roundTrip(t, agent.Message{Role: agent.Assistant, Parts: h.parts}), said("thanks"))
+		if h = hear(t, p, r); h.err != nil || h.text != "You are welcome." {
+			t.Fatalf("heard %+v; refused %v", h, s.Refused())
 		}
 	})
 }

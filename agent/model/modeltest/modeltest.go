@@ -301,14 +301,16 @@ func (w *wire) raw(s string) {
 
 // event writes a named event of a stream; name "" = none.
 func (w *wire) event(name string, data any) {
-	text, err := json.Marshal(data)
-	if err != nil {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(data); err != nil {
 		panic(err)
 	}
 	if name != "" {
 		name = "event: " + name + "\n"
 	}
-	w.raw(name + "data: " + string(text) + "\n\n")
+	w.raw(name + "data: " + text.String() + "\n")
 }
 
 // pieces cuts a text as a tokenizer would: never inside a character.
@@ -325,6 +327,21 @@ func pieces(s string, size int) []string {
 		list = append(list, s[start:])
 	}
 	return list
+}
+
+// canon is one form of equal JSON.
+func canon(data []byte) string {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return "invalid"
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return "invalid"
+	}
+	return string(out)
 }
 
 // strict decodes and allows no key that the type does not have.

@@ -30,6 +30,9 @@ var ErrCut = errors.New("the stream ended early")
 // ErrGarbled is what once returns when a stream makes no sense.
 var ErrGarbled = errors.New("the stream makes no sense")
 
+// ErrMisshapen is what once returns when the model failed to form its answer; another time it may not.
+var ErrMisshapen = errors.New("the model's answer has no form")
+
 // words puts an error in words. No text of the SDK or of the system gets through: either may hold what nobody should see.
 func (l *Link) words(err error, model string) *failure {
 	var refusal *Refusal
@@ -51,6 +54,8 @@ func (l *Link) words(err error, model string) *failure {
 		f.Text, f.Hint, f.again = l.o.Name+" sent nothing for 5 minutes", "try again", false
 	case errors.Is(err, ErrCut), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		f.Text, f.Hint = "the connection to "+l.o.Name+" broke off", "try again"
+	case errors.Is(err, ErrMisshapen):
+		f.Text, f.Hint = printable(model, 100)+" did not manage to form its answer", "say it again, or choose another model with /chat model"
 	case errors.Is(err, ErrGarbled):
 		f.Text, f.Hint = l.o.Name+" sent something that is no answer", "the operator checks the base URL "+l.host
 	default:
@@ -223,7 +228,7 @@ func (l *Link) known(status int, s said, model string) *failure {
 		return f
 	case status == 401, client && has("api key not valid", "api_key_invalid", "api key expired", "invalid_api_key", "invalid x-api-key"):
 		return say(name+" refuses the key", l.checkKey())
-	case status == 402, client && has("insufficient_quota", "credit balance is too low", "billing_error", "billing_hard_limit", "insufficient credits"):
+	case status == 402, client && has("insufficient_quota", "credit balance is too low", "billing_error", "billing_hard_limit", "insufficient credits", "credits are depleted"):
 		return say("there is no credit left at "+name, "the operator adds some there")
 	case client && has("content_filter", "content_policy", "content filtering policy", "responsible_ai", "content management policy", "prohibited_content"):
 		return say(name+"'s filter refuses this", "say it in another way")
