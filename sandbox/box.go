@@ -34,6 +34,8 @@ type box struct {
 	server string // that has it alone; "" = the member's
 
 	thread atomic.Pointer[schemas.ThreadID] // that used it last
+	why    atomic.Pointer[string]           // bobbin stopped it; nil: it did not
+	disk   atomic.Pointer[disk]             // nil: nothing to watch
 
 	mu     sync.Mutex
 	labels map[string]schemas.Contact // who uses it now: servers and commands
@@ -43,7 +45,9 @@ type box struct {
 	id        string
 	in        *inside // nil: does not run, as far as we know
 	endEgress context.CancelFunc
-	forgotten bool // another box has taken its place, or will
+	limited   bool   // its volume, by the engine
+	path      string // of its volume
+	forgotten bool   // another box has taken its place, or will
 }
 
 var errForgotten = errors.New("sandbox: it was forgotten meanwhile")
@@ -178,11 +182,8 @@ func (b *box) ensure(ctx context.Context) (id string, running bool, err error) {
 			return "", false, err
 		}
 	}
-	if id != "" {
-		return id, running, nil
-	}
-	if err := b.ensureVolume(ctx); err != nil {
-		return "", false, err
+	if err := b.ensureVolume(ctx); err != nil || id != "" {
+		return id, running, err
 	}
 	if err := b.empty(); err != nil { // the folder must be there to be mounted
 		return "", false, err
@@ -192,20 +193,6 @@ func (b *box) ensure(ctx context.Context) (id string, running bool, err error) {
 		return "", false, refusal(schemas.CodeMissing, "the container engine has lost the image "+b.d.opt.Image, "the operator builds it again and restarts bobbin")
 	}
 	return made.ID, false, err
-}
-
-func (b *box) ensureVolume(ctx context.Context) error {
-	v, err := b.d.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
-		Name: b.volume, Labels: map[string]string{labelInstance: b.instance, labelMember: b.member},
-	})
-	if err != nil {
-		return err
-	}
-	if v.Volume.Labels[labelInstance] != b.instance {
-		return refusal(schemas.CodeConflict, "the volume "+b.volume+" belongs to another bobbin at the same engine",
-			"the operator gives this one an engine of its own, or removes the volume: docker volume rm "+b.volume)
-	}
-	return nil
 }
 
 func (b *box) dir() (*durable.Dir, error) { return b.d.opt.Boxes.Sub(b.box) }
@@ -236,6 +223,7 @@ func (b *box) start(ctx context.Context) error {
 	if err := b.openWay(); err != nil {
 		return err
 	}
+	b.guard()
 	starting, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	if _, err := b.d.engine.ContainerStart(starting, b.id, client.ContainerStartOptions{}); err != nil {
@@ -314,6 +302,7 @@ func (b *box) adopt(ctx context.Context) error {
 		return err
 	}
 	b.in = newInside(filepath.Join(b.folder, proxySocket), string(token))
+	b.guard()
 	if err = b.in.ping(ctx, aliveTime); err == nil {
 		err = b.openWay()
 	}
@@ -354,6 +343,7 @@ func (b *box) serve(ctx context.Context, l net.Listener) {
 
 // leave lets go of the sandbox, which may run on.
 func (b *box) leave() {
+	b.disk.Store(nil)
 	if b.endEgress != nil {
 		b.endEgress()
 		b.endEgress = nil

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -49,6 +50,7 @@ type DockerOptions struct {
 	Runtime   string        // such as runsc; "" = the engine's default
 	CA        string        // file of certificate authorities (PEM), in place of those that the image brings; "" = none
 	Idle      time.Duration // without a server or a command, a container is stopped; 0 = 15 min
+	Disk      int64         // bytes of a member's workspace; 0 = 2 GiB
 	Egress    egress        // nil: no way out
 	Log       *slog.Logger  // discarded
 }
@@ -59,9 +61,11 @@ type Docker struct {
 	opt      DockerOptions
 	engine   *client.Client
 	instance string
-	image    string // id
-	build    string // of the program that is mounted
-	folder   string // of the sandboxes, absolute
+	image    string       // id
+	build    string       // of the program that is mounted
+	folder   string       // of the sandboxes, absolute
+	root     string       // of the engine's own files
+	reserve  atomic.Int64 // bytes that stay free there
 	opened   time.Time
 
 	life context.Context
@@ -71,6 +75,7 @@ type Docker struct {
 	mu     sync.Mutex
 	closed bool
 	boxes  map[string]*box
+	full   map[string]bool // volumes that are too large to be used
 }
 
 // NewDocker looks whether an engine answers and has the image. Errors are *schemas.Error and say in words what is missing.
@@ -92,7 +97,11 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 		return nil, refusal(schemas.CodeMissing, "containers need bobbin on Linux, beside the engine: on "+runtime.GOOS+" the engine is in a machine of its own, which shares no sockets",
 			"run bobbin on Linux (WSL counts), or use --sandbox process")
 	}
-	d := &Docker{opt: opt, opened: time.Now(), boxes: map[string]*box{}}
+	if opt.Disk <= 0 {
+		opt.Disk = diskLimit
+	}
+	d := &Docker{opt: opt, opened: time.Now(), boxes: map[string]*box{}, full: map[string]bool{}}
+	d.reserve.Store(diskReserve)
 	if err := d.look(ctx); err != nil {
 		return nil, err
 	}
@@ -115,6 +124,7 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 	}
 	d.life, d.end = context.WithCancel(ctx)
 	d.work.Go(d.rest)
+	d.work.Go(d.watch)
 	return d, nil
 }
 
@@ -141,7 +151,7 @@ func (d *Docker) look(ctx context.Context) error {
 		}
 		return &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
 	}
-	if err := d.lookRuntime(ctx); err != nil {
+	if err := d.lookInfo(ctx); err != nil {
 		return err
 	}
 	image, err := d.engine.ImageInspect(ctx, d.opt.Image)

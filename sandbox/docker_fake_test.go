@@ -21,6 +21,7 @@ type inner struct {
 	defs  map[string]map[string]any
 	busy  map[string]bool
 	gone  []string
+	conns []io.Closer
 	stop  func()
 }
 
@@ -89,6 +90,9 @@ func (f *inner) stdio(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
+	f.mu.Lock()
+	f.conns = append(f.conns, conn)
+	f.mu.Unlock()
 	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: mcp-stdio\r\n\r\n{\"early\":true}\n")
 	_, _ = io.Copy(conn, rw)
 }
@@ -136,7 +140,15 @@ func serveInner(t *testing.T, path, token string) *inner {
 	s := &http.Server{Handler: f.handler()}
 	var done sync.WaitGroup
 	done.Go(func() { _ = s.Serve(l) })
-	f.stop = func() { _ = s.Close(); done.Wait() }
+	f.stop = func() {
+		_ = s.Close()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, c := range f.conns {
+			_ = c.Close()
+		}
+		done.Wait()
+	}
 	t.Cleanup(f.stop)
 	return f
 }

@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net"
@@ -31,6 +32,8 @@ type fakeEngine struct {
 	folder  string
 	in      *inner
 	calls   []string
+	quota   bool // volumes can be limited
+	size    int64
 }
 
 func newEngine(t *testing.T) *fakeEngine {
@@ -61,9 +64,20 @@ func newEngine(t *testing.T) *fakeEngine {
 	})
 	mux.HandleFunc("POST /v1.41/volumes/create", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `"size"`) && !e.quota {
+			w.WriteHeader(http.StatusBadRequest) // as Docker 20.10 does
+			reply(w, map[string]any{"message": `invalid option key: "size"`})
+			return
+		}
 		e.volumes = append(e.volumes, string(body))
 		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write(body)
+		_, _ = w.Write(bytes.Replace(body, []byte(`"DriverOpts"`), []byte(`"Options"`), 1))
+	})
+	mux.HandleFunc("GET /v1.41/system/df", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, map[string]any{"Volumes": []any{map[string]any{"Name": "bobbin-sandbox-vol-alice", "UsageData": map[string]any{"Size": e.size}}}})
+	})
+	mux.HandleFunc("GET /v1.41/containers/{name}/json", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, map[string]any{"Id": "c0ffee", "State": map[string]any{"Running": e.running}})
 	})
 	mux.HandleFunc("POST /v1.41/containers/create", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -88,7 +102,10 @@ func newEngine(t *testing.T) *fakeEngine {
 		e.in, e.running = serveInner(t, filepath.Join(e.folder, "proxy.sock"), string(token)), true
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("POST /v1.41/containers/c0ffee/stop", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /v1.41/containers/c0ffee/stop", func(w http.ResponseWriter, r *http.Request) {
+		if t := r.FormValue("t"); t != "" {
+			e.calls = append(e.calls, "stop after "+t)
+		}
 		e.running = false
 		e.in.stop()
 		w.WriteHeader(http.StatusNoContent)

@@ -54,7 +54,7 @@ func (d *Docker) Exec(ctx context.Context, x schemas.Exec) (schemas.Executed, er
 func (d *Docker) run(ctx context.Context, x schemas.Exec, c command) (schemas.Executed, error) {
 	label := "exec-" + strings.ToLower(rand.Text()[:12])
 	c.Env = labelled(c.Env, label)
-	_, in, done, err := d.use(ctx, "", label, schemas.Contact{Thread: x.Thread, Member: x.Member, Install: x.Install})
+	b, in, done, err := d.use(ctx, "", label, schemas.Contact{Thread: x.Thread, Member: x.Member, Install: x.Install})
 	if err != nil {
 		return schemas.Executed{}, err
 	}
@@ -67,7 +67,7 @@ func (d *Docker) run(ctx context.Context, x schemas.Exec, c command) (schemas.Ex
 	}
 	resp, err := in.http.Do(req)
 	if err != nil {
-		return schemas.Executed{}, unsure(err)
+		return schemas.Executed{}, b.unsure(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
@@ -76,7 +76,7 @@ func (d *Docker) run(ctx context.Context, x schemas.Exec, c command) (schemas.Ex
 	}
 	r := reader{hide: maskable(x.Env), show: x.Output}
 	if err := r.read(resp.Body); err != nil {
-		return r.result(), unsure(err)
+		return r.result(), b.unsure(err)
 	}
 	if r.failed != "" {
 		return r.result(), unstarted(c.Args[0], &refused{http.StatusUnprocessableEntity, shorten(schemas.Clean(r.failed, true), maxWords)})
@@ -100,10 +100,13 @@ func commandOf(x schemas.Exec) (command, error) {
 	return command{Args: x.Args, Dir: def.Cwd, Env: def.Env, TimeoutMs: min(limit, maxExecTime).Milliseconds()}, nil
 }
 
-func unsure(err error) error {
+func (b *box) unsure(err error) error {
 	e := &schemas.Error{Code: schemas.CodeUnknown, Text: "the sandbox was lost while the command ran", Hint: "look at what it did before you run it again", Err: err}
 	if errors.Is(err, context.DeadlineExceeded) {
 		e.Text = "the sandbox did not say in time how the command ended"
+	}
+	if why := b.why.Load(); why != nil {
+		e.Text = "the sandbox was stopped while the command ran: " + *why
 	}
 	return e
 }

@@ -1,7 +1,16 @@
 package sandbox
 
+import "context"
+
 func Clean(text string, hide ...string) []string { return clean(text, hide) }
 
 func Telling(lines []string) string { return telling(lines) }
 
 func ChangesProgram(name string) bool { return changesProgram(name) }
+
+func Measure(ctx context.Context, path string, most int64) (int64, error) {
+	return measure(ctx, path, most)
+}
+
+// Reserve changes how many bytes stay free on the engine's disk.
+func (d *Docker) Reserve(bytes int64) { d.reserve.Store(bytes) }

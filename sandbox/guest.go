@@ -220,7 +220,7 @@ func (g *guest) lost() string {
 	case c.Container.State.OOMKilled:
 		return "its sandbox ran out of memory"
 	}
-	return "its sandbox was stopped"
+	return "its sandbox " + g.box.ended()
 }
 
 // Close ends the program and everything it started: end of input, then SIGTERM, then SIGKILL.

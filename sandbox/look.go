@@ -19,14 +19,15 @@ import (
 
 const maxAuthorities = 4 << 20
 
-// lookRuntime asks whether the engine knows the runtime that was named.
-func (d *Docker) lookRuntime(ctx context.Context) error {
-	if d.opt.Runtime == "" {
-		return nil
-	}
+// lookInfo asks where the engine keeps its files, and whether it knows the runtime that was named.
+func (d *Docker) lookInfo(ctx context.Context) error {
 	info, err := d.engine.Info(ctx, client.InfoOptions{})
 	if err != nil {
-		return &schemas.Error{Code: schemas.CodeMissing, Text: "the container engine does not say which runtimes it has", Hint: "see its log", Err: err}
+		return &schemas.Error{Code: schemas.CodeMissing, Text: "the container engine does not say what it can do", Hint: "see its log", Err: err}
+	}
+	d.root = info.Info.DockerRootDir
+	if d.opt.Runtime == "" {
+		return nil
 	}
 	if _, ok := info.Info.Runtimes[d.opt.Runtime]; ok {
 		return nil

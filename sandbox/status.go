@@ -37,6 +37,18 @@ func (d *Docker) stop(ctx context.Context, id string) error {
 	return err
 }
 
+// kill ends a container at once.
+func (d *Docker) kill(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	now := 0
+	_, err := d.engine.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &now})
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // remove ends a container at once and removes it; its workspace stays.
 func (d *Docker) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
@@ -100,10 +112,13 @@ func (d *Docker) removeVolume(ctx context.Context, m schemas.MemberID) error {
 	if err == nil && v.Volume.Labels[labelInstance] == d.instance {
 		_, err = d.engine.VolumeRemove(ctx, volumeOf(m), client.VolumeRemoveOptions{})
 	}
-	if errdefs.IsNotFound(err) {
-		return nil
+	if err != nil && !errdefs.IsNotFound(err) {
+		return err
 	}
-	return err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.full, volumeOf(m))
+	return nil
 }
 
 // seized are boxes that nobody starts until release.
@@ -190,6 +205,11 @@ func (d *Docker) Status(ctx context.Context, m schemas.MemberID) (schemas.Box, e
 		s.Since, _ = time.Parse(time.RFC3339Nano, state.StartedAt)
 	}
 	s.Locks, s.Missing = locks(c.Container, info.Info)
+	if v, err := d.engine.VolumeInspect(ctx, volumeOf(m), client.VolumeInspectOptions{}); err == nil && v.Volume.Options[sizeOption] != "" {
+		s.Locks = append(s.Locks, mebibytes(d.opt.Disk)+" of disk")
+	} else {
+		s.Missing = append(s.Missing, "the engine does not limit the disk: bobbin looks at it, and stops a sandbox above "+mebibytes(d.opt.Disk))
+	}
 	return s, nil
 }
 
