@@ -305,7 +305,7 @@ func (b *Bot) connections(ctx context.Context, c schemas.Caller, only string) ([
 		if e.Shadowed || only != "" && e.Name != only {
 			continue
 		}
-		one := connection{ID: schemas.Slug(e.Name), Name: e.Name, State: "stopped", Tools: []string{}, Env: b.envNames(e, keys)}
+		one := connection{ID: schemas.Slug(e.Name), Name: e.Name, State: "stopped", Tools: []string{}, Env: b.envNames(c, e, keys)}
 		if e.Owner != c.Member {
 			one.Owner = clean(at(e.Owner, e.OwnerName))
 		}
@@ -338,19 +338,20 @@ func connected(s schemas.State) string {
 	return string(s)
 }
 
-// envNames names the variables of a server and says where their values are.
-func (b *Bot) envNames(e schemas.Entry, keys []schemas.SecretKey) []string {
+// envNames names the variables of a server and says where their values are, as far as it is the caller's to know.
+func (b *Bot) envNames(c schemas.Caller, e schemas.Entry, keys []schemas.SecretKey) []string {
 	var all []string
 	for _, k := range sorted(e.Env) {
 		where := "in the config"
 		if ref := schemas.InputRef.FindStringSubmatch(e.Env[k]); ref != nil {
-			key := schemas.SecretKey{Member: e.Owner, Thread: "", Server: e.Name, Name: ref[1], Origin: e.Origin()}
-			where = "not stored"
-			for _, have := range keys {
-				key.Thread = have.Thread
-				if have == key && (b.opt.Memory == nil || !b.opt.Memory.Holds(key)) {
-					where = "in the vault"
-				}
+			key := schemas.SecretKey{Member: c.Member, Thread: c.Thread, Server: e.Name, Name: ref[1], Origin: e.Origin()}
+			switch held := b.opt.Memory != nil && b.opt.Memory.Holds(key); {
+			case e.Owner != c.Member:
+				where = "its owner's"
+			case !held && slices.Contains(keys, key):
+				where = "in the vault"
+			default:
+				where = "not stored"
 			}
 		}
 		all = append(all, clean(k)+" ("+where+")")

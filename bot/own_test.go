@@ -262,6 +262,7 @@ func TestConnectOwn(t *testing.T) {
 		if s := fmt.Sprint(list); !strings.Contains(s, "API_BASE_URL (not stored)") || !strings.Contains(s, "state:connected") || !strings.Contains(s, "ext_my-tools_fetch") {
 			t.Error(s)
 		}
+		want(t, w.say(alice(), "/mcp secrets list"), "GITHUB_TOKEN | my-tools | its program, until bobbin ends")
 		w.restart()
 		list = w.own(t.Context(), alice(), "list_external_mcp", "{}").ok(false)
 		if s := fmt.Sprint(list); !strings.Contains(s, "API_BASE_URL (not stored)") || !strings.Contains(s, "needs:[API_BASE_URL GITHUB_TOKEN]") || !strings.Contains(s, "state:needs") {
@@ -445,7 +446,7 @@ func TestConnectOwn_NotAProgram(t *testing.T) {
 func TestDisconnectOwn(t *testing.T) {
 	assisted(t, func(t *testing.T, w *world, ch <-chan bot.Notice) {
 		w.have("alice", schemas.Server{Name: "my.tools", Command: "x"}, schemas.Tool{Name: "search"})
-		w.have("bob", schemas.Server{Name: "bobs", Command: "x"})
+		w.have("bob", schemas.Server{Name: "bobs", Command: "x", Env: map[string]string{"K": "${input:K}", "MODE": "fast"}})
 		w.own(t.Context(), alice(), "disconnect_external_mcp", `{"name":"mytools"}`).fails(schemas.CodeNotFound, "did you mean my.tools?")
 		w.own(t.Context(), alice(), "disconnect_external_mcp", `{"name":"bobs"}`).fails(schemas.CodeDenied, "only @bob can change bobs")
 		w.own(t.Context(), alice(), "disconnect_external_mcp", `{"name":"bobs","id":"my-tools"}`).fails(schemas.CodeNotFound)
@@ -463,7 +464,7 @@ func TestDisconnectOwn(t *testing.T) {
 		if got := w.own(t.Context(), alice(), "disconnect_external_mcp", `{"name":"my.tools"}`).ok(false); !strings.Contains(fmt.Sprint(got["message"]), "already") {
 			t.Errorf("%v", got)
 		}
-		if s := fmt.Sprint(w.own(t.Context(), alice(), "list_external_mcp", "").ok(false)); !strings.Contains(s, "state:disconnected") || !strings.Contains(s, "owner:@bob") {
+		if s := fmt.Sprint(w.own(t.Context(), alice(), "list_external_mcp", "").ok(false)); !strings.Contains(s, "state:disconnected") || !strings.Contains(s, "owner:@bob") || !strings.Contains(s, "[K (its owner's) MODE (in the config)]") {
 			t.Error(s)
 		}
 		x := w.own(t.Context(), alice(), "connect_external_mcp", `{"name":"my.tools","command":"x"}`) // off by somebody's wish: it asks

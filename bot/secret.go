@@ -23,6 +23,9 @@ func (b *Bot) secretList(ctx context.Context, t turn) (Reply, error) {
 		if k.Origin != "local" {
 			to = clean(k.Origin)
 		}
+		if b.opt.Memory != nil && b.opt.Memory.Holds(k) {
+			to += ", until bobbin ends"
+		}
 		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(k.Name), clean(k.Server), to}})
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: count(len(keys), "value", "values") + " of yours; names only"}, {Table: tab}}}, nil
