@@ -83,18 +83,22 @@ func (b *Bot) carryOut(ctx context.Context, t turn, w wish, scripts bool) (Reply
 	if err != nil {
 		return b.notInstalled(t, w, log, err), nil
 	}
-	head := []Block{{Text: clean(w.plan.Server.Name) + " is installed: " + w.what() + " · " + took(b.opt.Now().Sub(began))}}
-	head = append(head, afterNotes(log.Notes[min(len(w.plan.Notes), len(log.Notes)):])...)
+	head := clean(w.plan.Server.Name) + " is installed: " + w.what() + " · " + took(b.opt.Now().Sub(began))
 	var r Reply
 	if w.up != nil {
 		r, err = b.swap(ctx, t, w)
+		head = clean(w.plan.Server.Name) + " is upgraded from " + w.version(w.up.From.Version) + " to " + w.version(w.plan.Version) + " · " + took(b.opt.Now().Sub(began))
 	} else {
 		r, err = b.keepInstalled(ctx, t, w)
 	}
 	if err != nil {
 		return b.notInstalled(t, w, log, err), nil
 	}
-	r.Blocks = append(append(head, r.Blocks...), logBlock(w, log)...)
+	notes := afterNotes(log.Notes[min(len(w.plan.Notes), len(log.Notes)):])
+	if w.up == nil || !r.Bad {
+		r.Blocks = slices.Concat([]Block{{Text: head}}, notes, r.Blocks)
+	}
+	r.Blocks = append(r.Blocks, logBlock(w, log)...)
 	return r, nil
 }
 

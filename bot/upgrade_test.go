@@ -28,7 +28,7 @@ func TestUpgrade_OldOneGoesLast(t *testing.T) {
 	}
 	wantCode(t, w.press(mallory(), card, "Confirm"), schemas.CodeDenied)
 	s.install = func(context.Context, func(string)) error { s.left("weather", "weather"); return nil }
-	want(t, w.press(alice(), card, "Confirm"), "weather is installed: npm weather 1.1.0", "weather is ready")
+	want(t, w.press(alice(), card, "Confirm"), "weather is upgraded from 1.0.0 to 1.1.0", "weather is ready")
 	s.left("weather-2", "weather")
 	if e, _ := w.cfg.Find("weather"); e.Cwd != "/workspace/external-mcp/weather-2" || e.Pending() || e.Owner != "alice" {
 		t.Errorf("%+v", e)
