@@ -72,7 +72,11 @@ func read(r schemas.Result, room int) content {
 	if len(raw.Structured) > 0 && !slices.ContainsFunc(texts, func(t string) bool { return sameJSON(t, raw.Structured) }) {
 		texts = append(texts, string(raw.Structured))
 	}
-	out.text = cut(schemas.Clean(strings.Join(texts, "\n"), false), short, r)
+	text := strings.Join(texts, "\n")
+	if r.Size = max(r.Size, len(text)); len(text) > 16*maxResult { // what is left out need not be cleaned
+		text, short = first(text, 4*maxResult), true
+	}
+	out.text = cut(schemas.Clean(text, false), short, r)
 	return out
 }
 
@@ -131,7 +135,7 @@ func cut(text string, short bool, r schemas.Result) string {
 	if !short && utf8.RuneCountInString(text) <= maxResult {
 		return text
 	}
-	said := fmt.Sprintf("\n[cut: the result had %s bytes", tally(max(r.Size, len(text))))
+	said := fmt.Sprintf("\n[cut: the result had %s bytes", tally(r.Size))
 	if r.Receipt != "" {
 		said += ", receipt " + r.Receipt
 	}

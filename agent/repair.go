@@ -13,10 +13,14 @@ func repair(read []Message) []Message {
 	var out []Message
 	for n := 0; n < len(read); n++ {
 		m := read[n]
-		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), empty)
+		m.Parts = slices.Clone(m.Parts)
+		for i, p := range m.Parts {
+			m.Parts[i] = single(p)
+		}
+		m.Parts = slices.DeleteFunc(m.Parts, empty)
 		switch {
 		case m.Role == Assistant:
-			m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Result != nil })
+			m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Result != nil || p.Image != nil })
 			if len(m.Parts) == 0 || len(out) == 0 || out[len(out)-1].Role == Assistant {
 				continue // an answer to nothing
 			}
@@ -35,7 +39,7 @@ func repair(read []Message) []Message {
 		case hasResults(m):
 			continue // of no call
 		default:
-			m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Call != nil })
+			m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Call != nil || p.Reasoning != "" })
 			if len(m.Parts) == 0 {
 				continue
 			}
@@ -118,6 +122,21 @@ func hasResults(m Message) bool {
 
 func empty(p Part) bool {
 	return p.Text == "" && p.Reasoning == "" && p.Image == nil && p.Call == nil && p.Result == nil && p.Opaque == nil
+}
+
+// single leaves one thing of a part that an editor made two.
+func single(p Part) Part {
+	switch {
+	case p.Call != nil:
+		return Part{Call: p.Call, Opaque: p.Opaque}
+	case p.Result != nil:
+		return Part{Result: p.Result}
+	case p.Image != nil:
+		return Part{Image: p.Image}
+	case p.Text != "":
+		return Part{Text: p.Text, Opaque: p.Opaque}
+	}
+	return p
 }
 
 func same(a, b []Message) bool { return reflect.DeepEqual(a, b) }

@@ -1,0 +1,7 @@
+package agent
+
+// Repaired is what a model of no name would get after a file with these bytes was read and a member said something.
+func Repaired(raw []byte, said Message) []Message {
+	messages, _, _ := decode(raw)
+	return request(append(repair(messages), said), "")
+}
