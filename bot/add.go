@@ -21,6 +21,9 @@ func (b *Bot) upload(ctx context.Context, t turn) (Reply, error) {
 	if name == "" {
 		name = "the file"
 	}
+	if isBundle(t.file.Data) {
+		return b.bundle(ctx, t, schemas.File{Name: name, Data: t.file.Data})
+	}
 	if len(t.file.Data) > maxText {
 		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: name + " is " + size(len(t.file.Data)) + "; at most " + size(maxText),
 			Hint: "a config holds servers only; is it the right file?"}
@@ -44,6 +47,9 @@ func (b *Bot) imported(ctx context.Context, t turn, file string, data []byte, hi
 			name, again = "the text", "fix it and paste it again"
 		}
 		return mistakes(name, in.Problems, again), nil
+	}
+	if r, ok, err := b.suggested(ctx, t, in, hint); ok || err != nil {
+		return r, err
 	}
 	if len(in.Servers) == 0 {
 		return Reply{}, invalid("there is no server in that", "a server has a \"command\", or a \"url\" for `/mcp connect`; see `/mcp help add`")

@@ -113,6 +113,9 @@ func (b *Bot) withScripts(ctx context.Context, t turn, w wish) (plan schemas.Pac
 	if err != nil {
 		return plan, false, err
 	}
+	if w.more != nil {
+		plan = w.more.Onto(plan)
+	}
 	if w.up != nil { // what an upgrade keeps of the old definition
 		plan.Server.Env, plan.Server.Timeout, plan.Server.Tools, plan.Server.Args = w.plan.Server.Env, w.plan.Server.Timeout, w.plan.Server.Tools, w.plan.Server.Args
 	}
