@@ -26,7 +26,7 @@ type Options struct {
 	KeyName string         // what the operator has to check; "" = OPENAI_API_KEY for OpenAI itself, and no key for others
 	BaseURL string         // with the version, such as http://127.0.0.1:11434/v1; "" = https://api.openai.com/v1
 	HTTP    *http.Client   // required; its Timeout and redirects are not used
-	Name    string         // "" = "openai", which is OpenAI itself; what stands before the slash in a model's name
+	Name    string         // what stands before the slash in a model's name; "" = OpenAI itself, "openai"
 	Start   string         // how the server is started, if it is one on this machine: "ollama serve"
 }
 
@@ -40,15 +40,12 @@ var _ agent.Provider = (*Provider)(nil)
 
 // New fails without an HTTP client, and for OpenAI itself without a key.
 func New(o Options) (*Provider, error) {
-	if o.Name == "" {
-		o.Name = "openai"
-	}
-	self := o.Name == "openai"
-	if o.BaseURL == "" && self {
-		o.BaseURL = "https://api.openai.com/v1"
-	}
-	if o.KeyName == "" && self {
-		o.KeyName = "OPENAI_API_KEY"
+	self := o.Name == ""
+	if self {
+		o.Name, o.KeyName = "openai", "OPENAI_API_KEY"
+		if o.BaseURL == "" {
+			o.BaseURL = "https://api.openai.com/v1"
+		}
 	}
 	l, err := link.New(link.Options{Name: o.Name, Key: o.Key, KeyName: o.KeyName, BaseURL: o.BaseURL, HTTP: o.HTTP, Start: o.Start})
 	if err != nil {

@@ -100,6 +100,7 @@ type said struct {
 	kind string // "invalid_request_error", "RESOURCE_EXHAUSTED", …
 	code string // "context_length_exceeded", or a number
 	text string
+	any  bool   // it says something
 	all  string // the text, and the details, in lower case, for searching
 	wait time.Duration
 }
@@ -137,6 +138,7 @@ func readSaid(body []byte) (s said) {
 		inner.Message = plain
 	}
 	s.kind, s.text = inner.Type+inner.Status, inner.Message
+	s.any = inner.Message != "" || len(outer.Error) > 0 && string(outer.Error) != "null"
 	switch c := inner.Code.(type) {
 	case string:
 		s.code = c
@@ -172,7 +174,7 @@ var tooLong = []string{
 func (l *Link) refusal(r *Refusal, model string) *failure {
 	s := readSaid(r.Body)
 	status := r.Status
-	if status < 300 && s.all != "" {
+	if status == 0 || status < 300 && s.any {
 		status = l.statusOf(s)
 	}
 	f := l.known(status, s, model)
@@ -232,6 +234,8 @@ func (l *Link) known(status int, s said, model string) *failure {
 		return say("there is no credit left at "+name, "the operator adds some there")
 	case client && has("content_filter", "content_policy", "content filtering policy", "responsible_ai", "content management policy", "prohibited_content"):
 		return say(name+"'s filter refuses this", "say it in another way")
+	case status == 404 && !has("model", "no endpoints found"):
+		return say("there is no API for models at "+l.o.BaseURL, "the operator checks the base URL; many end in /v1")
 	case status == 404, client && has("model_not_found", "is not a valid model", "unknown model", "no such model", "does not exist or you do not have access"):
 		return say(name+" has no model "+printable(model, 100), l.otherModel(model))
 	case status == 403:

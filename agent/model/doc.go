@@ -1,2 +1,0 @@
-// Package model opens the providers of models that an operator set up.
-package model
