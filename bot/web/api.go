@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -35,7 +37,8 @@ type asked struct {
 	Aside bool   `json:"aside"`
 	Tag   string `json:"tag"`
 
-	file *schemas.File
+	file  *schemas.File
+	files []schemas.File // that came with a text
 }
 
 var errShape = errors.New("exactly one of text, verb and action is wanted")
@@ -69,7 +72,11 @@ func (d *Door) inRoom(next func(http.ResponseWriter, *http.Request, *room)) http
 // reply is then in the conversation when the page comes back.
 func (d *Door) request(w http.ResponseWriter, r *http.Request, rm *room) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	limit := int64(maxBody)
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		limit = maxUpload
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
 	in, err := read(r)
 	if err != nil {
 		refuseBody(w, err)
@@ -79,12 +86,12 @@ func (d *Door) request(w http.ResponseWriter, r *http.Request, rm *room) {
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longest)
 	defer cancel()
-	req := bot.Request{Caller: d.caller(rm.thread), Text: in.Text, Verb: in.Verb, Args: in.Args, File: in.file}
+	req := bot.Request{Caller: d.caller(rm.thread), Text: in.Text, Verb: in.Verb, Args: in.Args, File: in.file, Files: in.files}
 	if in.Action != nil {
 		req.Action = &bot.Action{ID: in.Action.ID, Choice: in.Action.Choice, Values: in.Action.Values}
 	}
 	if in.Aside {
-		out, _ := drawn(d.opt.Bot.Handle(ctx, req))
+		out, _ := drawn(d.opt.Bot.Handle(ctx, req), req.Caller.Member)
 		answer(w, http.StatusOK, entry{Kind: "reply", At: time.Now(), Reply: out})
 		return
 	}
@@ -94,6 +101,7 @@ func (d *Door) request(w http.ResponseWriter, r *http.Request, rm *room) {
 		return
 	}
 	req.Progress = func(line string) { rm.progress(n, line) }
+	req.Stream = func(r bot.Reply) { rm.answering(n, r) }
 	var chosen string
 	if req.Action != nil {
 		chosen = rm.chosen(*req.Action)
@@ -101,12 +109,19 @@ func (d *Door) request(w http.ResponseWriter, r *http.Request, rm *room) {
 	answer(w, http.StatusOK, rm.finish(n, d.inTurn(ctx, rm, req), chosen))
 }
 
-// inTurn keeps the order of what is typed. Answers to cards go ahead: what runs may be waiting for them.
+// inTurn keeps the order of what is typed. Answers to cards go ahead: what runs may be waiting for them. What the assistant answers is
+// kept in order by the bot, so that a command does not wait for it.
 func (d *Door) inTurn(ctx context.Context, rm *room, req bot.Request) bot.Reply {
 	if req.Action == nil {
 		select {
 		case rm.turn <- struct{}{}:
-			defer func() { <-rm.turn }()
+			leave := sync.OnceFunc(func() { <-rm.turn })
+			defer leave()
+			stream := req.Stream
+			req.Stream = func(r bot.Reply) {
+				leave()
+				stream(r)
+			}
 		case <-ctx.Done():
 			return problem(schemas.CodeNotReady, "stopped before it began; nothing was done", "")
 		}
@@ -153,19 +168,23 @@ func read(r *http.Request) (asked, error) {
 			set++
 		}
 	}
+	if len(in.files) > 0 && set == 0 {
+		set = 1
+	}
 	if set != 1 || len(in.Tag) > 32 || in.Args != nil && in.Verb == "" || !utf8.ValidString(in.Text) {
 		return in, errShape
 	}
 	return in, nil
 }
 
-// readFile takes an upload: one part named "file", and maybe a tag.
+// readFile takes an upload: one part named "file" to add, or a part "text" and files with it, and maybe a tag.
 func (in *asked) readFile(r *http.Request) error {
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return err
 	}
-	for range 4 {
+	said := false
+	for range maxFiles + 3 {
 		p, err := parts.NextPart()
 		if err == io.EOF {
 			break
@@ -180,20 +199,30 @@ func (in *asked) readFile(r *http.Request) error {
 		switch {
 		case p.FormName() == "tag":
 			in.Tag = string(data)
-		case p.FormName() == "file" && p.FileName() != "" && in.file == nil:
-			in.Verb = "upload"
-			in.file = &schemas.File{Name: cut(p.FileName(), 100), MIME: p.Header.Get("Content-Type"), Data: data}
+		case p.FormName() == "text" && !said:
+			in.Text, said = string(data), true
+		case p.FormName() == "file" && p.FileName() != "" && len(in.files) < maxFiles:
+			in.files = append(in.files, schemas.File{Name: cut(p.FileName(), 100), MIME: p.Header.Get("Content-Type"), Data: data})
 		default:
 			return errShape
 		}
 	}
-	if in.file == nil {
+	switch {
+	case len(in.files) == 0:
 		return errShape
+	case said:
+		return nil
+	case len(in.files) > 1:
+		return errShape
+	case len(in.files[0].Data) >= maxBody:
+		return &http.MaxBytesError{Limit: maxBody}
 	}
+	in.Verb, in.file, in.files = "upload", &in.files[0], nil
 	return nil
 }
 
-// events is the stream of a thread (Server-Sent Events, WHATWG HTML section 9.2): "history", "entry", "progress", "board".
+// events is the stream of a thread (Server-Sent Events, WHATWG HTML section 9.2): "history", "entry",
+// "answer" (an entry that grows), "progress", "board".
 func (d *Door) events(w http.ResponseWriter, r *http.Request, rm *room) {
 	if !rm.join() {
 		refuse(w, http.StatusServiceUnavailable, schemas.CodeTooLarge, "too many pages are open on this thread", "close one and try again")
@@ -223,6 +252,9 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request, rm *room) {
 	for {
 		batch, more := rm.since(at)
 		for _, e := range batch {
+			if e.data == nil {
+				continue
+			}
 			at = rm.epoch + "-" + strconv.FormatUint(e.seq, 10)
 			if !send("id: " + at + "\nevent: " + e.kind + "\ndata: " + string(e.data) + "\n\n") {
 				return
@@ -258,7 +290,7 @@ func (d *Door) board(w http.ResponseWriter, r *http.Request, id schemas.ThreadID
 func (d *Door) welcome(w http.ResponseWriter, r *http.Request, id schemas.ThreadID) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
-	out, _ := drawn(d.opt.Bot.Welcome(ctx, d.caller(id)))
+	out, _ := drawn(d.opt.Bot.Welcome(ctx, d.caller(id)), "")
 	answer(w, http.StatusOK, entry{Kind: "notice", At: time.Now(), Reply: out})
 }
 
@@ -303,13 +335,15 @@ func answer(w http.ResponseWriter, status int, v any) {
 }
 
 func refuse(w http.ResponseWriter, status int, code schemas.Code, text, hint string) {
-	out, _ := drawn(problem(code, text, hint))
+	out, _ := drawn(problem(code, text, hint), "")
 	answer(w, status, entry{Kind: "reply", At: time.Now(), Reply: out})
 }
 
 func refuseBody(w http.ResponseWriter, err error) {
-	_, large := errors.AsType[*http.MaxBytesError](err)
+	over, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
+	case large && over.Limit == maxUpload:
+		refuse(w, http.StatusRequestEntityTooLarge, schemas.CodeTooLarge, "these files are larger than 20 MiB together", "at most 10 files, of 5 MiB each")
 	case large:
 		refuse(w, http.StatusRequestEntityTooLarge, schemas.CodeTooLarge, "that is larger than 1 MiB", "a config is at most 256 KiB")
 	case errors.Is(err, http.ErrNotSupported):

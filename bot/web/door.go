@@ -21,11 +21,13 @@ import (
 
 // Limits of the door. What a browser may hold open or send is bounded here; what a file may weigh is the bot's to say.
 const (
-	maxBody    = 1 << 20 // bytes of one request, files included
-	maxRooms   = 64      // threads kept in memory; the least recently used without an open page goes first
-	maxClients = 16      // event streams of one thread
-	maxRunning = 32      // requests of one thread at a time
-	maxConns   = 256     // connections of Server
+	maxBody    = 1 << 20  // bytes of one request, a config to add included
+	maxUpload  = 21 << 20 // of a message with files
+	maxFiles   = 10       // of a message
+	maxRooms   = 64       // threads kept in memory; the least recently used without an open page goes first
+	maxClients = 16       // event streams of one thread
+	maxRunning = 32       // requests of one thread at a time
+	maxConns   = 256      // connections of Server
 	longest    = 15 * time.Minute
 	firstPage  = schemas.ThreadID("web-default")
 )
@@ -217,7 +219,7 @@ func (d *Door) enter(ctx context.Context, thread schemas.ThreadID) (*room, error
 	if len(d.rooms) >= maxRooms && !d.evict() {
 		return nil, errFull
 	}
-	r := newRoom(thread)
+	r := newRoom(thread, d.opt.Member.Member)
 	var deaf, blind func()
 	r.notices, deaf = d.opt.Bot.Subscribe(thread, d.opt.Member.Member)
 	r.stop = deaf

@@ -85,7 +85,7 @@ func (f *fake) script(req bot.Request) bot.Reply {
 }
 
 func (f *fake) Welcome(context.Context, schemas.Caller) bot.Reply {
-	return bot.Reply{Blocks: []bot.Block{{Text: "No model is set, so I cannot chat yet; tools work by hand with `/mcp call`. The assistant comes with a later version."}}}
+	return bot.Reply{Blocks: []bot.Block{{Text: "No model is set, so I cannot chat yet; tools work by hand with `/mcp call`.."}}}
 }
 
 func (f *fake) Subscribe(t schemas.ThreadID, _ schemas.MemberID) (<-chan bot.Notice, func()) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +28,8 @@ const (
 // see the same; nothing is queued per page, a page that falls behind gets the conversation anew.
 type room struct {
 	thread  schemas.ThreadID
-	epoch   string // tells a resumed stream from one of an earlier room
+	member  schemas.MemberID // who sits at its pages
+	epoch   string           // tells a resumed stream from one of an earlier room
 	turn    chan struct{}
 	quit    chan struct{}
 	notices <-chan bot.Notice
@@ -51,7 +53,8 @@ type room struct {
 type event struct {
 	seq  uint64
 	kind string
-	data []byte
+	data []byte // nil: a later one holds it, too
+	n    int    // of "answer": the entry's
 }
 
 // entry is one line of the conversation, as the page gets it.
@@ -70,9 +73,9 @@ type entry struct {
 	size  int
 }
 
-func newRoom(thread schemas.ThreadID) *room {
+func newRoom(thread schemas.ThreadID, member schemas.MemberID) *room {
 	return &room{
-		thread: thread, epoch: rand.Text()[:8], turn: make(chan struct{}, 1), quit: make(chan struct{}),
+		thread: thread, member: member, epoch: rand.Text()[:8], turn: make(chan struct{}, 1), quit: make(chan struct{}),
 		wake: make(chan struct{}), running: map[int]context.CancelFunc{}, used: time.Now(),
 	}
 }
@@ -111,13 +114,16 @@ func (r *room) notice(n bot.Notice) {
 	if n.Changed {
 		r.emit("board", []byte("{}"))
 	}
+	if n.Door == schemas.DoorWeb || r.overheard(n) {
+		return
+	}
 	if len(n.Reply.Blocks) == 0 && n.Reply.Form == nil && len(n.Reply.Choices) == 0 {
 		r.settle(n.Reply.Replace, "Settled")
 		return
 	}
 	r.settle(n.Reply.Replace, "Settled, see below")
 	e := &entry{Kind: "notice", At: time.Now()}
-	e.Reply, e.files = drawn(n.Reply)
+	e.Reply, e.files = drawn(n.Reply, r.member)
 	r.add(e)
 }
 
@@ -199,15 +205,17 @@ func (r *room) finish(n int, rep bot.Reply, chosen string) entry {
 	if chosen == "" {
 		chosen = "Settled, see below"
 	}
-	r.settle(rep.Replace, chosen)
 	e := r.find(n)
+	if e == nil || e.Reply == nil || e.Reply.ID != rep.Replace { // an answer takes the place of what came of it
+		r.settle(rep.Replace, chosen)
+	}
 	if e == nil { // pushed out of memory meanwhile
 		e = &entry{N: n, Kind: "reply", At: time.Now()}
-		e.Reply, e.files = drawn(rep)
+		e.Reply, e.files = drawn(rep, r.member)
 		return *e
 	}
 	e.Pending, e.Progress = false, nil
-	e.Reply, e.files = drawn(rep)
+	e.Reply, e.files = drawn(rep, r.member)
 	r.change(e)
 	return *e
 }
@@ -249,7 +257,7 @@ func (r *room) fileOf(n, block int) (*file, []byte) {
 	return e.Reply.Blocks[block].File, e.files[block]
 }
 
-// add, change, settle, find, card, emit: the caller holds mu.
+// add, change, weigh, settle, find, card, emit: the caller holds mu.
 
 func (r *room) add(e *entry) {
 	r.lastN++
@@ -266,9 +274,16 @@ func (r *room) change(e *entry) {
 			}
 		}
 	}
+	if data, ok := r.weigh(e); ok {
+		r.emit("entry", data)
+	}
+}
+
+// weigh gives an entry as JSON, and lets the oldest go when there is too much.
+func (r *room) weigh(e *entry) (data []byte, ok bool) {
 	data, err := json.Marshal(e)
 	if err != nil { // no shape of ours fails to marshal
-		return
+		return nil, false
 	}
 	r.memory -= e.size
 	e.size = len(data)
@@ -280,7 +295,7 @@ func (r *room) change(e *entry) {
 		r.memory -= r.entries[0].size
 		r.entries = r.entries[1:]
 	}
-	r.emit("entry", data)
+	return data, true
 }
 
 func (r *room) settle(id, how string) {
@@ -318,7 +333,7 @@ func (r *room) card(id string) *entry {
 
 func (r *room) emit(kind string, data []byte) {
 	r.seq++
-	r.events = append(r.events, event{r.seq, kind, data})
+	r.events = append(r.events, event{seq: r.seq, kind: kind, data: data})
 	r.replay += len(data)
 	for len(r.events) > maxEvents || r.replay > maxReplay && len(r.events) > 1 {
 		r.replay -= len(r.events[0].data)
@@ -353,7 +368,7 @@ func (r *room) since(id string) (events []event, more <-chan struct{}) {
 	defer r.mu.Unlock()
 	if seq, ok := r.position(id); ok {
 		missed := int(r.seq - seq)
-		return r.events[len(r.events)-missed:], r.wake
+		return slices.Clone(r.events[len(r.events)-missed:]), r.wake
 	}
 	data, err := json.Marshal(struct {
 		Entries []*entry `json:"entries"`
@@ -361,7 +376,7 @@ func (r *room) since(id string) (events []event, more <-chan struct{}) {
 	if err != nil {
 		return nil, r.wake
 	}
-	return []event{{r.seq, "history", data}}, r.wake
+	return []event{{seq: r.seq, kind: "history", data: data}}, r.wake
 }
 
 func (r *room) position(id string) (seq uint64, ok bool) {

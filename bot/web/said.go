@@ -11,6 +11,15 @@ import (
 // said is what the conversation keeps of the person's own words. Definitions and values are left out, for they may hold
 // secrets: the card that answers shows them masked.
 func (in asked) said() string {
+	if len(in.files) > 0 {
+		names := make([]string, len(in.files))
+		for i, f := range in.files {
+			names[i] = f.Name + " · " + size(len(f.Data))
+		}
+		rest := in
+		rest.files = nil
+		return strings.TrimSpace(rest.said() + "\n" + strings.Join(names, "\n"))
+	}
 	text := strings.TrimSpace(in.Text)
 	words := strings.Fields(text)
 	switch {

@@ -31,6 +31,7 @@ type block struct {
 	File     *file             `json:"file,omitempty"`
 	Warning  string            `json:"warning,omitempty"`
 	Open     *page             `json:"open,omitempty"`
+	Answer   *answering        `json:"answer,omitempty"`
 }
 
 type page struct {
@@ -84,8 +85,8 @@ type field struct {
 	Options  []string `json:"options,omitempty"`
 }
 
-// drawn gives the page's shape of a reply, and the bytes of its files by block number.
-func drawn(r bot.Reply) (*reply, [][]byte) {
+// drawn gives the page's shape of a reply to the member at the page, and the bytes of its files by block number.
+func drawn(r bot.Reply, me schemas.MemberID) (*reply, [][]byte) {
 	out := &reply{Private: r.Private, Bad: r.Bad, ID: r.ID, Replace: r.Replace, Code: r.Code}
 	if !r.Expires.IsZero() {
 		out.Expires = &r.Expires
@@ -105,6 +106,9 @@ func drawn(r bot.Reply) (*reply, [][]byte) {
 		if b.Open != nil {
 			open := page(*b.Open)
 			d.Open = &open
+		}
+		if b.Answer != nil {
+			d.Answer = answered(*b.Answer, me)
 		}
 		if b.File != nil {
 			d.File = &file{Name: b.File.Name, MIME: b.File.MIME, Size: len(b.File.Data)}

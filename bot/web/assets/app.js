@@ -1,6 +1,7 @@
 // Wires the page: the conversation, the column of servers, the audit panel.
 import { $, h, plural, spans } from "./dom.js";
 import { drawReply, tick } from "./draw.js";
+import { answerOf, update } from "./answer.js";
 import { drawBoard } from "./board.js";
 import { setupComposer } from "./composer.js";
 import * as net from "./net.js";
@@ -29,7 +30,10 @@ async function perform(run, values) {
   return { ok, entry };
 }
 
-const send = (text) => { drawer(false); return perform((tag) => net.ask({ text, tag })); };
+const send = (text, files) => {
+  drawer(false);
+  return perform((tag) => (files?.length ? net.attach(text, files, tag) : net.ask({ text, tag })));
+};
 const upload = (file) => {
   if (file.size <= 1 << 20) return perform((tag) => net.upload(file, tag));
   append({ kind: "reply", reply: { bad: true, code: "too_large", blocks: [{ text: `${file.name} is larger than 1 MiB; it was not sent` }] } }, true);
@@ -41,10 +45,18 @@ function on(entry) {
     save: net.save,
     preview: net.preview,
     act: async (choice, values) => {
+      if (answerOf(entry.reply)) return stop(entry, choice);
       const { ok, entry: answer } = await perform((tag) => net.ask({ tag, action: { id: entry.reply.id, choice, values } }), values && withoutSecrets(entry.reply.form, values));
       return ok && answer.reply?.replace === entry.reply.id;
     },
   };
+}
+
+// stop presses a running answer's button. What comes of it is the answer's to show; a refusal is shown.
+async function stop(entry, choice) {
+  const { entry: answer } = await net.ask({ aside: true, action: { id: entry.reply.id, choice } });
+  if (answer.reply?.blocks?.length) append(answer, true);
+  return !answer.reply?.bad;
 }
 
 function withoutSecrets(form, values) {
@@ -62,18 +74,35 @@ function draw(entry) {
   const asked = entry.tag && mine.has(entry.tag);
   const old = log.querySelector(`[data-n="${entry.n}"]`);
   const within = old?.contains(document.activeElement);
-  const li = item(entry);
   const near = nearEnd();
+  if (old && grow(old, entry)) {
+    if (!entry.pending && within && !old.contains(document.activeElement)) toField(); // its Stop had the focus
+    if (near) toEnd("instant");
+    return;
+  }
+  const li = item(entry);
   if (old) old.replaceWith(li);
   else log.insertBefore(li, [...log.children].find((c) => Number(c.dataset.n) > entry.n) ?? null);
   tick(li);
   scene();
-  if (asked && entry.reply) arrive(li, entry);
+  if (asked && entry.reply && !entry.pending) arrive(li, entry);
   else if (within && entry.settled) toField();
   else if (within) (li.querySelector(".card-title") ?? scroll).focus({ preventScroll: true });
   else if (near || entry.kind === "you" || asked) toEnd();
   else if (fresh) $("newest").hidden = false;
   if (fresh && document.hidden && entry.kind !== "you") document.title = `● ${document.title.replace(/^● /, "")}`;
+}
+
+// grow brings an answer that stands there to its next state, the last one included; false: the entry is drawn anew.
+function grow(li, entry) {
+  const a = answerOf(entry.reply), el = li.querySelector(".answer");
+  if (!a || !el || !li.dataset.answer) return false;
+  update(el, a);
+  if (entry.pending) return true;
+  li.querySelector(".choices")?.remove();
+  li.setAttribute("aria-busy", "false");
+  li.querySelector(".reply").classList.toggle("bad", Boolean(entry.reply.bad));
+  return true;
 }
 
 // arrive shows a reply that this page asked for. Its heading gets the focus, never its first button; a form's first field
@@ -101,7 +130,11 @@ function append(entry, loud) {
 function item(entry) {
   if (entry.kind === "you") return h("div", { class: "you", "data-n": entry.n }, h("span", { class: "vh" }, "You: "), h("span", { class: entry.text.startsWith("/") ? "said mono" : "said" }, entry.text));
   const li = h("div", { class: `from-bot ${entry.kind}`, "data-n": entry.n });
-  if (entry.pending) li.append(pending(entry));
+  if (answerOf(entry.reply)) {
+    li.dataset.answer = entry.n;
+    li.setAttribute("aria-busy", String(Boolean(entry.pending))); // heard when it is whole, not word by word
+  }
+  if (entry.pending && !entry.reply) li.append(pending(entry));
   else li.append(drawReply(entry.reply, entry, on(entry)));
   return li;
 }
@@ -218,7 +251,7 @@ function setup() {
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { document.title = document.title.replace(/^● /, ""); refresh(); } });
   narrow.addEventListener("change", scene);
   setInterval(() => tick(document), 1000);
-  net.listen({ history, entry: draw, progress, board: refresh, state });
+  net.listen({ history, entry: draw, answer: draw, progress, board: refresh, state });
   $("say").focus();
 }
 

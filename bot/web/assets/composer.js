@@ -1,5 +1,5 @@
 // The field at the foot: lines, pasted configs, files, and the list of commands that continue a line.
-import { $, h } from "./dom.js";
+import { $, announce, bytes, h } from "./dom.js";
 import { complete } from "./net.js";
 
 const example = `{
@@ -14,15 +14,20 @@ const example = `{
 const say = $("say"), lines = $("lines"), hint = $("say-hint");
 const plainHint = hint.textContent;
 let picked = -1, asked = 0;
+let files = []; // that go with the next message
+const maxFiles = 10, maxFile = 5 << 20;
 
 export function setupComposer({ send, upload }) {
   $("composer").addEventListener("submit", (e) => {
     e.preventDefault();
-    const text = say.value.trim();
-    if (!text) return say.focus();
+    const text = say.value.trim(), along = files;
+    if (!text && !along.length) return say.focus();
+    files = [];
+    chips();
     put("");
-    send(text);
+    send(text, along);
   });
+  const take = (list) => [...list].forEach((f) => (isConfig(f) && !say.value.trim() && !files.length ? upload(f) : add(f)));
   say.addEventListener("keydown", (e) => {
     if (e.isComposing || keys(e)) return;
     if (e.key === "Enter" && !e.shiftKey) {
@@ -34,7 +39,7 @@ export function setupComposer({ send, upload }) {
   say.addEventListener("paste", (e) => {
     if (!e.clipboardData.files.length) return;
     e.preventDefault();
-    upload(e.clipboardData.files[0]);
+    take(e.clipboardData.files);
   });
   say.addEventListener("blur", () => setTimeout(close, 150));
   document.addEventListener("command", (e) => offer(e.detail));
@@ -42,10 +47,31 @@ export function setupComposer({ send, upload }) {
   for (const id of ["attach", "scene-file"]) $(id).addEventListener("click", () => $("file").click());
   $("scene-add").addEventListener("click", () => send("/mcp add"));
   $("file").addEventListener("change", () => {
-    if ($("file").files.length) upload($("file").files[0]);
+    take($("file").files);
     $("file").value = "";
   });
-  setupDrop(upload);
+  setupDrop(take);
+}
+
+// isConfig tells a config to add, which is sent at once, from a file to talk about.
+const isConfig = (f) => /\.(jsonc?|toml|ya?ml|mcpb)$/i.test(f.name);
+
+function add(f) {
+  if (f.size > maxFile || files.length >= maxFiles) {
+    announce(f.size > maxFile ? `${f.name} is larger than 5 MiB; it is not attached` : `at most ${maxFiles} files go with a message`);
+    hint.textContent = f.size > maxFile ? `${f.name} is larger than 5 MiB; it is not attached` : `At most ${maxFiles} files go with a message`;
+    $("composer").classList.add("speaks");
+    return;
+  }
+  files.push(f);
+  chips();
+  say.focus();
+}
+
+function chips() {
+  $("chips").hidden = !files.length;
+  $("chips").replaceChildren(...files.map((f) => h("li", { class: "chip" }, h("span", null, f.name), h("span", { class: "note" }, bytes(f.size)),
+    h("button", { type: "button", class: "small", onclick: () => { files = files.filter((o) => o !== f); chips(); say.focus(); } }, "Remove", h("span", { class: "vh" }, ` ${f.name}`)))));
 }
 
 // offer takes a command that was pressed in a text: an upload opens the file dialog, what is to be filled in is left open.
@@ -131,7 +157,7 @@ function keys(e) {
   return true;
 }
 
-function setupDrop(upload) {
+function setupDrop(take) {
   const has = (e) => [...e.dataTransfer?.types ?? []].includes("Files");
   let depth = 0;
   const show = (is) => { $("drop").hidden = !is; };
@@ -143,6 +169,6 @@ function setupDrop(upload) {
     e.preventDefault();
     depth = 0;
     show(false);
-    if (e.dataTransfer.files.length) upload(e.dataTransfer.files[0]);
+    take(e.dataTransfer.files);
   });
 }

@@ -1,6 +1,7 @@
 // A reply as elements: the one place that knows how each kind of block looks.
 import { bytes, h, plural, spans, unique } from "./dom.js";
 import { drawForm } from "./form.js";
+import { answerOf, copier, drawAnswer } from "./answer.js";
 
 const foldOver = 40; // lines of a diff or a result that are shown before "Show all"
 
@@ -14,7 +15,8 @@ export const mark = (state) => h("span", { class: `dot dot-${(state || "off").re
 
 // drawReply gives the element of an entry's reply. on has act(choice, values) → Promise<bool>, save(file), expired(id).
 export function drawReply(reply, entry, on) {
-  const card = reply.form || reply.choices?.length || reply.blocks?.some((b) => b.diff || b.facts || b.open);
+  const answer = answerOf(reply);
+  const card = !answer && (reply.form || reply.choices?.length || reply.blocks?.some((b) => b.diff || b.facts || b.open));
   const el = h("article", { class: `reply${card ? " card" : ""}${reply.bad ? " bad" : ""}` });
   const tags = [];
   if (reply.bad) tags.push(h("span", { class: "tag tag-bad" }, h("span", { "aria-hidden": "true" }, "✕ "), badWords[reply.code] ?? "Not done"));
@@ -53,7 +55,7 @@ function buttons(reply, on, inForm) {
       type: "button", class: inForm && c.style === "primary" ? "" : c.style,
       onclick: async () => {
         busy(row, true);
-        if (!await on.act(c.key)) busy(row, false);
+        if (!await on.act(c.key) && row.isConnected) busy(row, false);
       },
     }, c.label));
   }
@@ -73,6 +75,7 @@ function drawBlock(b, on, entry) {
   if (b.table) return [table(b.table)];
   if (b.file) return [fileLine(b.file, on)];
   if (b.open) return [page(b.open, entry)];
+  if (b.answer) return [drawAnswer(b.answer)];
   if (b.warning) return [h("p", { class: "warning" }, h("span", { class: "sign", "aria-hidden": "true" }, "!"), h("span", null, h("span", { class: "vh" }, "Warning: "), spans(b.warning)))];
   return [];
 }
@@ -129,18 +132,6 @@ function fold(el) {
     more.remove();
   } }, `Show all ${all.length} lines`);
   return h("div", null, el, more);
-}
-
-function copier(text) {
-  const b = h("button", { type: "button", class: "copy", onclick: async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      b.textContent = "Copied";
-    } catch {
-      b.textContent = "Not copied: the browser forbids it";
-    }
-  } }, "Copy");
-  return b;
 }
 
 function problems(list) {

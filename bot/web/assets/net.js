@@ -28,6 +28,15 @@ export function upload(file, tag) {
   return entryOf(fetch(`${base}/requests`, { method: "POST", body: form }));
 }
 
+// attach sends a message with files.
+export function attach(text, files, tag) {
+  const form = new FormData();
+  form.append("tag", tag);
+  form.append("text", text);
+  for (const f of files) form.append("file", f, f.name);
+  return entryOf(fetch(`${base}/requests`, { method: "POST", body: form }));
+}
+
 export const stop = (n) => fetch(`${base}/requests/${n}`, { method: "DELETE" }).catch(() => {});
 export const welcome = () => entryOf(fetch(`${base}/welcome`));
 
@@ -73,14 +82,14 @@ async function load(f) {
   }
 }
 
-// listen keeps a stream open while the page can be seen, and takes it up where it ended. on has history, entry, progress,
-// board and state("open" | "lost" | "locked").
+// listen keeps a stream open while the page can be seen, and takes it up where it ended. on has history, entry, answer,
+// progress, board and state("open" | "lost" | "locked").
 export function listen(on) {
   let source, at = "", hide;
   const open = () => {
     source?.close();
     source = new EventSource(`${base}/events${at ? `?after=${encodeURIComponent(at)}` : ""}`);
-    for (const kind of ["history", "entry", "progress", "board"]) {
+    for (const kind of ["history", "entry", "answer", "progress", "board"]) {
       source.addEventListener(kind, (e) => {
         at = e.lastEventId;
         on[kind](JSON.parse(e.data));
