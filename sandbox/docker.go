@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"debug/elf"
@@ -30,6 +31,8 @@ const (
 	stopTime   = 20 * time.Second // of one container: the engine kills it after 10
 	idleTime   = 15 * time.Minute
 	maxBoxes   = 10_000
+
+	defaultImage = "bobbin-sandbox"
 )
 
 // egress lets what runs in a sandbox reach the outside. Serve answers the connections of one sandbox until ctx ends, then returns;
@@ -88,7 +91,7 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	if opt.Image == "" {
-		opt.Image = "bobbin-sandbox"
+		opt.Image = defaultImage
 	}
 	if opt.Idle <= 0 {
 		opt.Idle = idleTime
@@ -105,21 +108,8 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 	if err := d.look(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	if d.opt.Binary, d.build, err = static(opt.Binary); err != nil {
-		return nil, err
-	}
-	if opt.CA != "" {
-		var sum string
-		if d.opt.CA, sum, err = trusted(opt.CA); err != nil {
-			return nil, err
-		}
-		d.build += sum
-	}
-	if d.instance, err = instance(opt.Boxes); err != nil {
-		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder", Err: err}
-	}
-	if d.folder, err = filepath.Abs(opt.Boxes.Path()); err != nil {
+	if err := d.prepare(); err != nil {
+		_ = d.engine.Close()
 		return nil, err
 	}
 	d.life, d.end = context.WithCancel(ctx)
@@ -128,29 +118,68 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 	return d, nil
 }
 
-// look asks the engine whether it is there and has the image.
-func (d *Docker) look(ctx context.Context) error {
+// prepare looks at what is mounted.
+func (d *Docker) prepare() (err error) {
+	if d.opt.Binary, d.build, err = static(d.opt.Binary); err != nil {
+		return err
+	}
+	if d.opt.CA != "" {
+		var sum string
+		if d.opt.CA, sum, err = trusted(d.opt.CA); err != nil {
+			return err
+		}
+		d.build += sum
+	}
+	if d.instance, err = instance(d.opt.Boxes); err != nil {
+		return &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder", Err: err}
+	}
+	d.folder, err = filepath.Abs(d.opt.Boxes.Path())
+	return err
+}
+
+// connect finds the engine, and asks whether it is there.
+func connect(ctx context.Context, address string) (*client.Client, error) {
 	how := []client.Opt{client.FromEnv}
-	if d.opt.Engine != "" {
-		how = []client.Opt{client.WithHost(d.opt.Engine)}
+	if address != "" {
+		how = []client.Opt{client.WithHost(address)}
 	}
-	var err error
-	if d.engine, err = client.New(how...); err != nil {
-		return &schemas.Error{Code: schemas.CodeInvalid, Text: "the address of the container engine is wrong", Hint: "look at DOCKER_HOST", Err: err}
+	engine, err := client.New(how...)
+	if err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the address of the container engine is wrong", Hint: "look at DOCKER_HOST", Err: err}
 	}
-	host := d.engine.DaemonHost()
-	if !strings.HasPrefix(host, "unix://") {
-		return refusal(schemas.CodeInvalid, "the container engine at "+host+" is on another machine: sandboxes share a folder with bobbin", "name one of this machine: DOCKER_HOST=unix:///var/run/docker.sock")
-	}
+	host := engine.DaemonHost()
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
-	if _, err := d.engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+	if _, err := engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		_ = engine.Close()
 		hint := "start Docker, or name its socket in DOCKER_HOST; without it: --sandbox process"
 		if errors.Is(err, fs.ErrPermission) {
 			hint = "put the user who runs bobbin into the group docker, or use a rootless engine"
 		}
-		return &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
+		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
 	}
+	return engine, nil
+}
+
+// look asks the engine whether it is there, what it can do, and whether it has the image.
+func (d *Docker) look(ctx context.Context) (err error) {
+	host := cmp.Or(d.opt.Engine, os.Getenv(client.EnvOverrideHost), "unix://")
+	if !strings.HasPrefix(host, "unix://") {
+		return refusal(schemas.CodeInvalid, "the container engine at "+host+" is on another machine: sandboxes share a folder with bobbin", "name one of this machine: DOCKER_HOST=unix:///var/run/docker.sock")
+	}
+	if d.engine, err = connect(ctx, d.opt.Engine); err != nil {
+		return err
+	}
+	if err = d.ask(ctx); err != nil {
+		_ = d.engine.Close()
+	}
+	return err
+}
+
+// ask is what is asked of an engine that answers.
+func (d *Docker) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
 	if err := d.lookInfo(ctx); err != nil {
 		return err
 	}

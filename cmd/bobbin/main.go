@@ -42,6 +42,7 @@ type Main struct {
 	Allow   []string // --allow-internal
 
 	containers containerFlags
+	models     modelFlags
 }
 
 // NewMain returns a program that talks over the three streams.
@@ -103,8 +104,9 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.Clients, "oauth-clients", "", "file of applications registered at authorization servers, by issuer (BOBBIN_OAUTH_CLIENTS)")
 	f.StringSliceVar(&m.Allow, "allow-internal", nil, "host, origin or prefix of a private network that connectors may reach; may be repeated (BOBBIN_ALLOW_INTERNAL)")
 	m.containers.add(f)
+	m.models.add(f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
-	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.proxyCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
+	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.proxyCommand(), m.sandboxCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
 
@@ -124,7 +126,11 @@ func (m *Main) open(ctx context.Context, log *slog.Logger, connect host.Connect)
 	if err != nil {
 		return nil, err
 	}
-	return host.Open(ctx, host.Options{Allow: allow, Container: boxes, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
+	who, err := m.models.assistant()
+	if err != nil {
+		return nil, err
+	}
+	return host.Open(ctx, host.Options{Allow: allow, Container: boxes, Assistant: who, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
 }
 
 // checkUser judges the --user of chat and serve.
