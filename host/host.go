@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"bobbin/agent"
 	"bobbin/audit"
 	"bobbin/bot"
 	"bobbin/install"
@@ -39,6 +41,15 @@ type Options struct {
 	Allow     safehttp.Allow
 	Connect   Connect
 	Container Container
+	Assistant Assistant
+}
+
+// Assistant is who answers messages. Without models nobody does, and people are told how the operator sets one up.
+type Assistant struct {
+	Models []agent.Choice // those that threads may choose; the first one is a new thread's
+	Prompt string         // the operator's own words to the model
+
+	MemberTokens, ThreadTokens int // bounds of what a member in a thread, and a thread, may spend in a day (UTC); 0 = none
 }
 
 // Connect is how members sign in to connectors by OAuth.
@@ -85,7 +96,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + opt.Data + " cannot be used", Hint: "name another one with --data", Err: err}
 	}
 	folder := make(map[string]*durable.Dir)
-	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes"} {
+	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes", "chat"} {
 		if folder[name], err = data.Sub(name); err != nil {
 			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
 		}
@@ -125,8 +136,16 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	assistant, err := agent.New(agent.Options{
+		Tools: h.Registry, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Models: opt.Assistant.Models,
+		Prompt: opt.Assistant.Prompt, MemberTokens: opt.Assistant.MemberTokens, ThreadTokens: opt.Assistant.ThreadTokens, Log: opt.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	talk := bot.Options{
-		Config: h.Store, Past: h.Store, Rules: h.Store,
+		Assistant: assistant,
+		Config:    h.Store, Past: h.Store, Rules: h.Store,
 		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
 		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry}, Revoke: h.SignIns, Loans: h.Store,
@@ -149,6 +168,14 @@ type gate struct {
 
 func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
 	return g.bot.Ask(ctx, a)
+}
+
+func (g *gate) OwnTools(ctx context.Context, c schemas.Caller) []schemas.Tool {
+	return g.bot.OwnTools(ctx, c)
+}
+
+func (g *gate) CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage) (schemas.Result, error) {
+	return g.bot.CallOwn(ctx, c, name, args)
 }
 
 func (g *gate) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, error) {
