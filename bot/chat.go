@@ -288,7 +288,7 @@ func (t turn) upload(text string) *schemas.File {
 	name := strings.ToLower(f.Name)
 	likely := slices.ContainsFunc([]string{".json", ".jsonc", ".toml", ".yaml", ".yml"}, func(end string) bool { return strings.HasSuffix(name, end) })
 	switch {
-	case strings.HasSuffix(name, ".mcpb"):
+	case strings.HasSuffix(name, ".mcpb"), strings.HasSuffix(name, ".dxt"):
 	case !utf8.Valid(f.Data):
 		return nil
 	case slices.ContainsFunc([]string{"mcpServers", "mcp_servers"}, func(w string) bool { return strings.Contains(string(f.Data), w) }):

@@ -247,9 +247,6 @@ func withoutMention(text, me string) string {
 	return strings.TrimSpace(text)
 }
 
-// maxConfig bounds an attached config, in bytes.
-const maxConfig = 256 << 10
-
 // config fetches the config file that came with a message. refusal says why one could not be taken.
 func (d *Door) config(ctx context.Context, m wire.Message, text string) (file *schemas.File, refusal *bot.Reply) {
 	refuse := func(format string, a ...any) (*schemas.File, *bot.Reply) {
@@ -266,22 +263,28 @@ func (d *Door) config(ctx context.Context, m wire.Message, text string) (file *s
 	case len(m.Attachments) == 0, len(found) == 0 && text != "" && !strings.HasPrefix(text, "/mcp upload"):
 		return nil, nil
 	case len(found) == 0:
-		return refuse("%s is not a config file · I read .json, .jsonc, .toml, .yaml, .yml, .txt and .mcpb", cleanFile(m.Attachments[0].Filename))
+		return refuse("%s is not a config file · I read .json, .jsonc, .toml, .yaml, .yml, .txt, .mcpb and .dxt", cleanFile(m.Attachments[0].Filename))
 	case len(found) > 1:
 		return refuse("that is %d files; one at a time, so that each can be looked at · send them one by one", len(found))
 	}
 	a := found[0]
-	name := cleanFile(a.Filename)
-	if a.Size > maxConfig {
-		return refuse("%s is larger than 256 KiB, too large for a config · attach the config alone", name)
+	name, limit := cleanFile(a.Filename), bot.MaxUpload(a.Filename)
+	large := func() (*schemas.File, *bot.Reply) {
+		if limit > 1<<20 {
+			return refuse("%s is larger than %d MiB, too large for a bundle · install the package by its name", name, limit>>20)
+		}
+		return refuse("%s is larger than %d KiB, too large for a config · attach the config alone", name, limit>>10)
 	}
-	data, err := d.rest.Download(ctx, a.URL, maxConfig)
+	if a.Size > limit {
+		return large()
+	}
+	data, err := d.rest.Download(ctx, a.URL, int64(limit))
 	switch {
 	case err != nil:
 		d.opt.Log.Debug("discord: an attachment cannot be read", "channel", m.ChannelID, "err", err)
 		return refuse("%s could not be read from Discord; nothing was changed · attach it again", name)
-	case len(data) > maxConfig:
-		return refuse("%s is larger than 256 KiB, too large for a config · attach the config alone", name)
+	case len(data) > limit:
+		return large()
 	}
 	return &schemas.File{Name: name, MIME: "text/plain", Data: data}, nil
 }
@@ -296,7 +299,7 @@ func cleanFile(name string) string {
 
 func isConfig(name string) bool {
 	name = strings.ToLower(name)
-	for _, end := range []string{".json", ".jsonc", ".toml", ".yaml", ".yml", ".txt", ".mcpb"} {
+	for _, end := range []string{".json", ".jsonc", ".toml", ".yaml", ".yml", ".txt", ".mcpb", ".dxt"} {
 		if strings.HasSuffix(name, end) {
 			return true
 		}

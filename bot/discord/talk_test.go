@@ -201,6 +201,8 @@ func TestTalk_ConfigFiles(t *testing.T) {
 	s.Wait(`one at a time`, 5*time.Second)
 	s.Say("@bot", discordtest.File{Name: "big.json", Data: make([]byte, 256<<10+1)})
 	s.Wait(`larger than 256 KiB`, 5*time.Second)
+	s.Say("@bot", discordtest.File{Name: "tool.dxt", Data: append([]byte("PK\x03\x04"), make([]byte, 2<<20)...)})
+	s.Wait(`container|sandbox|installed here`, 5*time.Second) // a bundle may be larger; it went on to the bot
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if want := []string{`My.JSON: {"a":1}`, "mcp.toml: a=1"}; fmt.Sprint(m.imported) != fmt.Sprint(want) {

@@ -13,7 +13,7 @@ import (
 	"bobbin/schemas"
 )
 
-// maxUpload is far above what the bot takes, so that the bot words the refusal.
+// maxUpload is far above what the bot takes of a config, so that the bot words the refusal.
 const maxUpload = 1 << 20
 
 // upload reads the file that a person named at their own terminal and hands it over under its base name.
@@ -43,7 +43,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, maxUpload+1))
+	return io.ReadAll(io.LimitReader(f, int64(max(maxUpload, bot.MaxUpload(path)))+1))
 }
 
 // formats are the words after /mcp download that are no path.

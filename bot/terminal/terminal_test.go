@@ -164,6 +164,14 @@ func TestUploadAndDownload(t *testing.T) {
 	if f := s.asked[0].File; f == nil || f.Name != "my mcp.json" || string(f.Data) != `{"mcpServers":{}}` {
 		t.Errorf("uploaded %+v", f)
 	}
+	big := filepath.Join(dir, "tool.mcpb")
+	if err := os.WriteFile(big, make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	more := &script{answer: func(bot.Request) bot.Reply { return bot.Reply{} }}
+	if talk(t, more, terminal.Options{}, "/mcp upload "+big); len(more.asked) != 1 || len(more.asked[0].File.Data) != 2<<20 {
+		t.Error("a bundle does not come whole")
+	}
 	if s.asked[1].Text != "/mcp download vscode" {
 		t.Errorf("asked %q", s.asked[1].Text)
 	}

@@ -309,7 +309,7 @@ func (r *Rest) Application(ctx context.Context) (wire.Application, error) {
 // Download reads an attachment from Discord's CDN, at most limit bytes and one more, so that the caller sees that it is too large.
 // Any other host is refused.
 func (r *Rest) Download(ctx context.Context, address string, limit int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second+time.Duration(limit>>20)*time.Second)
 	defer cancel()
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || (u.Host != "cdn.discordapp.com" && u.Host != "media.discordapp.net") || u.User != nil {

@@ -120,10 +120,13 @@ func New(opt Options) (*Rest, *Gateway, error) {
 	return rest, &Gateway{opt: opt, rest: rest, via: via}, nil
 }
 
+// maxFile bounds an attachment, in bytes, whatever limit the one who asks for it has.
+const maxFile = 65 << 20
+
 // files gives the client for attachments, whose addresses members bring: guarded, or, with a base, the one that stands for Discord.
 // Neither goes where an answer points.
 func files(instead string, via http.RoundTripper) *http.Client {
-	c := safehttp.New(safehttp.Options{})
+	c := safehttp.New(safehttp.Options{MaxBody: maxFile})
 	if b, err := base(instead); err == nil && b != nil {
 		c = &http.Client{Transport: hosts{b, via}}
 	}
