@@ -36,6 +36,13 @@ var rooms = map[string][]string{
 	"mcpstore/internal/config":  nil,
 	"registry":                  {"registry/internal/session"},
 	"registry/internal/session": nil,
+	"agent":                     nil,
+	"agent/model":               {"agent", "agent/model/anthropic", "agent/model/openai", "agent/model/gemini", "agent/model/internal/link"},
+	"agent/model/anthropic":     {"agent", "agent/model/internal/link"},
+	"agent/model/openai":        {"agent", "agent/model/internal/link"},
+	"agent/model/gemini":        {"agent", "agent/model/internal/link"},
+	"agent/model/internal/link": {"agent"},
+	"agent/model/modeltest":     nil,
 	"oauth":                     nil,
 	"egress":                    nil,
 	"proxy":                     nil,
@@ -66,6 +73,10 @@ var only = map[string]struct {
 	"github.com/getkin/kin-openapi": {[]string{"bot/discord/discordtest"}, "a description of somebody's API is for tests"},
 	"github.com/gorilla/websocket":  {[]string{"bot/discord/internal/link", "bot/discord/discordtest"}, "it is discordgo's, and stays beside it"},
 	"github.com/bwmarrin/discordgo": {[]string{"bot/discord", "bot/discord/internal/link", "examples/discord"}, "a door keeps its platform to itself"},
+
+	"github.com/anthropics/anthropic-sdk-go": {[]string{"agent/model/anthropic"}, "a provider's SDK stays behind agent.Provider"},
+	"github.com/openai/openai-go":            {[]string{"agent/model/openai"}, "a provider's SDK stays behind agent.Provider"},
+	"google.golang.org/genai":                {[]string{"agent/model/gemini"}, "a provider's SDK stays behind agent.Provider"},
 }
 
 // banned names calls that no code outside tests may make, with the rooms excepted and the reason.
