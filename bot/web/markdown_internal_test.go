@@ -67,7 +67,7 @@ func words(ns []node) string {
 
 // Whatever a model writes, reading it ends soon and no letter is lost.
 func TestMarkdown_KeepsEveryLetter(t *testing.T) {
-	piece := rapid.SampledFrom([]string{"a", "b1", " ", "\n", "\n\n", "*", "**", "_", "`", "```", "\n```\n", "- ", "\n- ", "  ", "1. ", "> ", "# ", "[", "](", ")", "![", "|", "\n|--|\n", "~~", "\\", "<", ">", "é", "\t"})
+	piece := rapid.SampledFrom([]string{"a", "b1", " ", "\n", "\n\n", "*", "**", "_", "`", "\n```\n", "- ", "\n- ", "  ", "1. ", "> ", "# ", "[", "]", "(", ")", "![", "~~x", "\\", "<", ">", "é", "\t"})
 	letters := func(s string) string {
 		return strings.Map(func(r rune) rune {
 			if r == 'a' || r == 'b' || r == 'é' {
@@ -78,7 +78,7 @@ func TestMarkdown_KeepsEveryLetter(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		in := strings.Join(rapid.SliceOfN(piece, 0, 60).Draw(t, "pieces"), "")
-		if strings.Contains(in, "|") || strings.Contains(in, "](") { // a row's surplus cells, and a link's title, are left out
+		if strings.Contains(in, "](") { // a link's title is left out
 			return
 		}
 		if got := letters(words(markdown(in))); got != letters(in) {
