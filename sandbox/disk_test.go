@@ -104,7 +104,7 @@ func TestDocker_FakeDisk(t *testing.T) {
 	}
 }
 
-func await(t *testing.T, done func() bool) {
+func await(t testing.TB, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -154,7 +154,7 @@ func serveInner(t *testing.T, path, token string) *inner {
 }
 
 // run is for tests that look at the engine from outside.
-func run(t *testing.T, name string, args ...string) string {
+func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

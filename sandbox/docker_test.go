@@ -23,7 +23,7 @@ import (
 const testImage = "bobbin-sandbox-test"
 
 // engine finds the engine of the tests. In CI it must be there.
-func engine(t *testing.T) string {
+func engine(t testing.TB) string {
 	t.Helper()
 	own, _ := filepath.Abs("../.tools/engine/docker.sock")
 	for _, host := range []string{os.Getenv("BOBBIN_TEST_ENGINE"), os.Getenv("DOCKER_HOST"), "unix://" + own, "unix:///var/run/docker.sock"} {
@@ -57,7 +57,7 @@ var built = sync.OnceValues(func() (string, error) {
 
 type world struct {
 	*sandbox.Docker
-	t      *testing.T
+	t      testing.TB
 	host   string
 	boxes  *durable.Dir
 	opt    sandbox.DockerOptions
@@ -65,7 +65,7 @@ type world struct {
 }
 
 // openDocker gives a Docker on the real engine, and looks at the end that nothing of it is left.
-func openDocker(t *testing.T, change func(*sandbox.DockerOptions)) *world {
+func openDocker(t testing.TB, change func(*sandbox.DockerOptions)) *world {
 	t.Helper()
 	host := engine(t)
 	binary, err := built()
@@ -107,6 +107,9 @@ func openDocker(t *testing.T, change func(*sandbox.DockerOptions)) *world {
 
 func (w *world) reopen() {
 	w.t.Helper()
+	if w.Docker != nil {
+		w.Abandon()
+	}
 	d, err := sandbox.NewDocker(w.t.Context(), w.opt)
 	if err != nil {
 		w.t.Fatal(err)

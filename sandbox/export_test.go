@@ -14,3 +14,15 @@ func Measure(ctx context.Context, path string, most int64) (int64, error) {
 
 // Reserve changes how many bytes stay free on the engine's disk.
 func (d *Docker) Reserve(bytes int64) { d.reserve.Store(bytes) }
+
+// Abandon lets go of everything and stops nothing, as the end of a bobbin that was killed.
+func (d *Docker) Abandon() {
+	d.end()
+	d.work.Wait()
+	for _, b := range d.all() {
+		b.turn <- struct{}{}
+		b.leave()
+		b.unlock()
+	}
+	_ = d.engine.Close()
+}
