@@ -113,11 +113,14 @@ func (b *board) look() schemas.Answering {
 // watch shows every change until ctx ends, then the last state.
 func (b *board) watch(ctx context.Context, show func(schemas.Answering)) {
 	for {
+		if ctx.Err() != nil {
+			show(b.look())
+			return
+		}
 		select {
 		case <-b.changed:
 		case <-ctx.Done():
-			show(b.look())
-			return
+			continue
 		}
 		show(b.look())
 		pause := time.NewTimer(showPause)

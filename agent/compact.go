@@ -15,12 +15,12 @@ const (
 	imageTokens   = 1500
 	keptResults   = 40_000  // characters of the newest results that pruning leaves
 	prunedShort   = 400     // characters; results up to this stay
+	unreadKept    = 2000    // characters at least of a result that was not read yet
 	maxSummary    = 16_000  // characters
 	largeWindow   = 200_000 // tokens; above it a fixed rest is left free, below it a fifth
 	freeTokens    = 20_000
 	unknownFull   = 100_000 // tokens of a conversation at which one with an unknown window is shortened
 	summaryTries  = 3
-	maxShortened  = 3 // times in one answer, before a request that is too long
 )
 
 const summaryHead = "[what was said before this message, shortened by bobbin]\n"
@@ -35,23 +35,23 @@ Keep names, ids, numbers, addresses, decisions and who wanted what, word for wor
 
 // makeRoom shortens the conversation when the model's window is nearly full.
 func (t *turn) makeRoom(ctx context.Context, o *offer) error {
-	if t.left(o) >= 0 || t.shortened == maxShortened {
+	if t.filled(o) <= t.full() || t.floor > 0 && t.size() < t.floor*5/4 { // it could not be made shorter just now
 		return nil
 	}
-	t.shortened++
-	return t.compact(ctx, o, false)
+	err := t.compact(ctx, o, false)
+	t.floor = t.size()
+	return err
 }
 
-// left is how many tokens there are before the conversation has to be shortened.
-func (t *turn) left(o *offer) int {
-	full := unknownFull
+// full is how many tokens a conversation may have before it is shortened.
+func (t *turn) full() int {
 	switch w := t.choice.Window; {
 	case w > largeWindow:
-		full = w - freeTokens
+		return w - freeTokens
 	case w > 0:
-		full = w - w/5
+		return w - w/5
 	}
-	return full - t.filled(o)
+	return unknownFull
 }
 
 // filled estimates the tokens of the next request: what the provider counted last, and a guess for what came since.
@@ -95,27 +95,22 @@ func estimate(m Message) (tokens int) {
 func (t *turn) compact(ctx context.Context, o *offer, forced bool) error {
 	t.board.status("shortens the conversation")
 	defer t.board.status("")
-	before := t.size()
-	messages := prune(t.talk.messages, keptResults)
+	filled, before := t.filled(o), t.size()
+	keep := min(keptResults, t.full()*bytesPerToken/3)
+	messages := prune(t.talk.messages, keep)
 	dropImages(messages, 2)
 	if err := t.replace(messages); err != nil {
 		return err
 	}
-	if t.left(o) >= 0 && (!forced || t.size() < before*2/3) {
+	saved := before - t.size()
+	if filled-saved <= t.full() && (!forced || saved > before/3) {
 		return nil
 	}
 	messages, err := t.summarised(ctx)
 	if err != nil {
 		return err
 	}
-	if err := t.replace(messages); err != nil {
-		return err
-	}
-	if t.left(o) < 0 { // what is being answered is too long by itself
-		messages = prune(t.talk.messages, keptResults/8)
-		return t.replace(messages)
-	}
-	return nil
+	return t.replace(messages)
 }
 
 // size estimates the tokens of the conversation.
@@ -139,23 +134,29 @@ func (t *turn) replace(messages []Message) error {
 	return nil
 }
 
-// prune gives the conversation with short notes in the place of results, but for the newest keep characters.
+// prune gives the conversation with short notes in the place of results, but for the newest keep characters; of the very last,
+// which the model has not read yet, the beginning stays.
 func prune(messages []Message, keep int) []Message {
 	out := make([]Message, len(messages))
 	for n := len(messages) - 1; n >= 0; n-- {
 		m := messages[n]
-		m.Parts = append([]Part(nil), m.Parts...)
+		m.Parts = slices.Clone(m.Parts)
 		for i := len(m.Parts) - 1; i >= 0; i-- {
 			r := m.Parts[i].Result
 			if r == nil || len(r.Text) <= prunedShort {
 				continue
 			}
+			left := keep
 			if keep -= len(r.Text); keep >= 0 {
 				continue
 			}
 			short := *r
 			short.Images = nil
 			short.Text = fmt.Sprintf("[%s bytes of an earlier result, left out to save room; call it again if it is needed]", tally(len(r.Text)))
+			if n == len(messages)-1 {
+				body, end, _ := strings.Cut(r.Text, "\n[end of data ")
+				short.Text = first(body, max(left, unreadKept)) + "\n[the rest was left out to save room]\n[end of data " + end
+			}
 			m.Parts[i].Result = &short
 		}
 		out[n] = m

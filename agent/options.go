@@ -21,7 +21,7 @@ type tools interface {
 	Call(context.Context, schemas.Call) (schemas.Result, error)
 }
 
-// own is bobbin's own tools. CallOwn is never called twice at once for one answer, and ends with ctx.
+// own is bobbin's own tools. Both are called concurrently; CallOwn ends with ctx.
 type own interface {
 	OwnTools(context.Context, schemas.Caller) []schemas.Tool
 	CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage) (schemas.Result, error)

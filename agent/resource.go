@@ -14,9 +14,10 @@ import (
 const (
 	maxMentions  = 5 // resources that one message attaches
 	maxListed    = 100
+	maxURI       = 2048 // bytes
 	readName     = "read_resource"
 	listName     = "list_resources"
-	mentionForm  = `(?:^|[\s(\[,;])@([A-Za-z0-9][A-Za-z0-9._-]{0,47}):([^\s<>]{1,2048})`
+	mentionForm  = `(?:^|[\s(\[,;])@([A-Za-z0-9][A-Za-z0-9._-]{0,47}):([^\s<>]+)`
 	mentionStops = `.,;:!?)]}'"`
 )
 
@@ -32,7 +33,7 @@ func (t *turn) mentioned(ctx context.Context, s schemas.Said) (parts []Part) {
 	seen := map[string]bool{}
 	for _, m := range regexp.MustCompile(mentionForm).FindAllStringSubmatch(s.Text, -1) {
 		server, uri := m[1], strings.TrimRight(m[2], mentionStops)
-		if seen[server+":"+uri] || !slices.ContainsFunc(statuses, func(st schemas.Status) bool { return st.Name == server }) {
+		if uri == "" || len(uri) > maxURI || seen[server+":"+uri] || !slices.ContainsFunc(statuses, func(st schemas.Status) bool { return st.Name == server }) {
 			continue
 		}
 		if len(seen) == maxMentions {

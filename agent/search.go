@@ -208,7 +208,9 @@ func kin() map[string][]string {
 		"stop cancel abort halt kill end", "user person member people contact", "picture image photo", "document doc page note",
 		"file document attachment", "directory folder", "database db sql", "event meeting appointment calendar", "weather forecast temperature",
 		"cost bill spend price invoice", "pay charge payment", "log output trace", "error exception crash failure", "copy duplicate clone",
-		"move transfer rename", "share permission access invite", "translate language", "route direction navigate",
+		"move transfer rename", "share permission access invite", "translate language", "route direction navigate", "vm virtual machine instance server", "holiday vacation away",
+		"automatic auto", "website web page site", "parcel package shipment delivery track", "speech voice audio spoken transcribe", "screenshot capture snapshot",
+		"quota space storage", "undo rollback revert restore", "plan schedule", "answer reply respond comment", "mute silence", "kubernetes kube k8s cluster",
 	} {
 		var stems []string
 		for _, w := range strings.Fields(group) {

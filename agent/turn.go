@@ -22,24 +22,26 @@ const (
 
 // live is what a turn needs while it runs; it belongs to the goroutine of its Say, but for board, clock and room.
 type live struct {
-	board     *board
-	clock     *clock
-	talk      *transcript
-	choice    Choice
-	found     []string // names for models of tools that searches found, the oldest first
-	newFound  bool
-	answered  []string // servers whose words the model reads in this answer
-	room      atomic.Int32
-	steps     [][][sha256.Size]byte // calls of the last steps with their results
-	spent     int                   // tokens
-	shortened int
-	began     int // where the messages of this answer begin
+	board    *board
+	clock    *clock
+	talk     *transcript
+	choice   Choice
+	found    []string // names for models of tools that searches found, the oldest first
+	newFound bool
+	answered []string // servers whose words the model reads in this answer
+	room     atomic.Int32
+	steps    [][][sha256.Size]byte // calls of the last steps with their results
+	spent    int                   // tokens
+	floor    int                   // tokens of the conversation when it was shortened last
+	began    int                   // where the messages of this answer begin
 }
 
 // run answers. It returns when the answer is done, kept and shown.
 func (t *turn) run(ctx context.Context, show func(schemas.Answering)) (schemas.Answering, error) {
 	var err error
-	if t.talk, err = t.a.open(ctx, t.caller.Thread); err != nil {
+	if t.talk, err = t.a.open(ctx, t.caller.Thread); err != nil && ctx.Err() != nil {
+		return schemas.Answering{Done: true, Why: whyEnded(ctx)}, nil
+	} else if err != nil {
 		return schemas.Answering{}, err
 	}
 	defer t.talk.close()
