@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 		},
 		"fakemcp":    func() { os.Exit(fakeMCP()) },
 		"conformant": func() { os.Exit(conformant()) },
+		"swiftmcp":   func() { os.Exit(swiftMCP()) },
+		"floor":      func() { os.Exit(floor()) },
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -52,21 +53,9 @@ func startProxy(t testing.TB, args ...string) (at string, cmd *exec.Cmd) {
 func TestProxy_Standalone(t *testing.T) {
 	linuxOnly(t)
 	at, cmd := startProxy(t, "--", "fakemcp")
-	for _, c := range []struct {
-		kind string
-		open func() (transport.Interface, error)
-	}{
-		{"streamable", func() (transport.Interface, error) { return transport.NewStreamableHTTP(at + "/mcp") }},
-		{"sse", func() (transport.Interface, error) { return transport.NewSSE(at + "/sse") }},
-	} {
-		t.Run(c.kind, func(t *testing.T) {
-			tr, err := c.open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			talk(t, tr, "echo", map[string]any{"message": "hi ☃"}, "Echo: hi ☃")
-		})
-	}
+	everyTransport(t, at, func(t *testing.T, tr transport.Interface) {
+		talk(t, tr, "echo", map[string]any{"message": "hi ☃"}, "Echo: hi ☃")
+	})
 	for _, path := range []string{"/servers", "/exec"} {
 		resp, err := http.Post(at+path, "application/json", strings.NewReader(`{"args":["id"]}`))
 		if err != nil {
@@ -86,6 +75,79 @@ func TestProxy_Standalone(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, "after SIGTERM", 10*time.Second, pids...)
+}
+
+func everyTransport(t *testing.T, at string, fn func(*testing.T, transport.Interface)) {
+	for kind, open := range map[string]func() (transport.Interface, error){
+		"streamable": func() (transport.Interface, error) { return transport.NewStreamableHTTP(at + "/mcp") },
+		"sse":        func() (transport.Interface, error) { return transport.NewSSE(at + "/sse") },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			tr, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fn(t, tr)
+		})
+	}
+}
+
+// TestProxy_RealServer puts npm's server behind the proxy, for several clients at once.
+func TestProxy_RealServer(t *testing.T) {
+	long(t)
+	linuxOnly(t)
+	at, _ := startProxy(t, "--", "node", realServer(t, "everything"), "stdio")
+	everyTransport(t, at, func(t *testing.T, tr transport.Interface) {
+		talk(t, tr, "echo", map[string]any{"message": "hi ☃"}, "Echo: hi ☃")
+	})
+	for _, path := range []string{"/mcp", "/sse"} {
+		t.Run("long"+path, func(t *testing.T) { t.Parallel(); longOperation(t, at+path) })
+	}
+}
+
+// longOperation hears of the progress of a call, and lists what is not tools.
+func longOperation(t *testing.T, at string) {
+	var tr transport.Interface
+	var err error
+	if strings.HasSuffix(at, "/sse") {
+		tr, err = transport.NewSSE(at)
+	} else {
+		tr, err = transport.NewStreamableHTTP(at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := client.NewClient(tr)
+	defer func() { _ = c.Close() }()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var steps atomic.Int64
+	c.OnNotification(func(n mcp.JSONRPCNotification) {
+		if n.Method == "notifications/progress" {
+			steps.Add(1)
+		}
+	})
+	if _, err := c.Initialize(ctx, mcp.InitializeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.ListPrompts(ctx, mcp.ListPromptsRequest{}); err != nil || len(list.Prompts) == 0 {
+		t.Errorf("prompts: %v %v", list, err)
+	}
+	if list, err := c.ListResources(ctx, mcp.ListResourcesRequest{}); err != nil || len(list.Resources) == 0 {
+		t.Errorf("resources: %v %v", list, err)
+	}
+	var call mcp.CallToolRequest
+	call.Params.Name, call.Params.Arguments = "trigger-long-running-operation", map[string]any{"duration": 1, "steps": 4}
+	call.Params.Meta = &mcp.Meta{ProgressToken: "mine"}
+	if got, err := c.CallTool(ctx, call); err != nil || got.IsError {
+		t.Errorf("%v %v", got, err)
+	}
+	if !eventually(5*time.Second, func() bool { return steps.Load() == 4 }) {
+		t.Errorf("%d steps were heard of, not 4", steps.Load())
+	}
 }
 
 // talk shakes hands, lists all tools, calls one and wants the text.
