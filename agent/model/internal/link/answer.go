@@ -29,6 +29,7 @@ type Answer struct {
 	yield   func(agent.Event) bool
 	begun   bool // something but a retry was shown
 	stopped bool
+	showing bool // the one who listens is at work
 
 	text, reasoning, calls int
 }
@@ -38,8 +39,10 @@ type limitError struct{ what string }
 func (e *limitError) Error() string { return e.what }
 
 func (a *Answer) show(e agent.Event) error {
-	a.begun = true
-	if !a.yield(e) {
+	a.begun, a.showing = true, true
+	more := a.yield(e)
+	a.showing = false
+	if !more {
 		a.stopped = true
 		return errStop
 	}

@@ -127,10 +127,16 @@ func (l *Link) Run(ctx context.Context, model string, once func(ctx context.Cont
 	}
 }
 
-func (l *Link) try(ctx context.Context, a *Answer, once func(context.Context, *Try, *Answer) (End, error)) (End, error) {
+func (l *Link) try(ctx context.Context, a *Answer, once func(context.Context, *Try, *Answer) (End, error)) (end End, err error) {
 	t := newTry(l.o.HTTP)
 	defer t.close()
-	end, err := once(ctx, t, a)
+	defer func() {
+		// An SDK may panic at JSON of a form that it does not expect. A panic of the one who listens is none of ours.
+		if !a.showing && recover() != nil {
+			err = ErrGarbled
+		}
+	}()
+	end, err = once(ctx, t, a)
 	var limit *limitError
 	if errors.Is(err, errStop) || errors.As(err, &limit) {
 		return end, err

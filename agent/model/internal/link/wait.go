@@ -51,7 +51,7 @@ func reset(a, b string, now time.Time) time.Duration {
 	switch {
 	case err != nil || n < 0:
 		return 0
-	case n > 1e12:
+	case n > 1e11:
 		return max(time.UnixMilli(n).Sub(now), 0)
 	case n > 1e9:
 		return max(time.Unix(n, 0).Sub(now), 0)
