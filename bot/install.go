@@ -259,7 +259,8 @@ func (b *Bot) installEdit(w wish) (schemas.Edit, error) {
 	}
 	d.Found, d.Needs = append(d.Found, w.found...), nil
 	for _, id := range d.Server.Inputs() {
-		if !slices.ContainsFunc(d.Found, func(f schemas.Found) bool { return f.Input == id }) {
+		given := slices.ContainsFunc(d.Found, func(f schemas.Found) bool { return f.Input == id })
+		if !given && !slices.ContainsFunc(inputs, func(in schemas.Input) bool { return in.ID == id && in.Default != "" }) {
 			d.Needs = append(d.Needs, id)
 		}
 	}
@@ -319,20 +320,12 @@ func (w wish) filled(s schemas.Server, inputs []schemas.Input, optional []string
 	var out []string
 	for _, id := range optional {
 		if !slices.ContainsFunc(w.found, func(f schemas.Found) bool { return f.Input == id }) {
-			out = append(out, "${input:"+id+"}")
+			out = append(out, id)
 		}
 	}
-	gone := func(v string) bool {
-		return slices.ContainsFunc(out, func(ref string) bool { return strings.Contains(v, ref) })
-	}
-	s.Env, s.Args = nil, slices.DeleteFunc(slices.Clone(s.Args), gone)
-	for k, v := range env {
-		if !gone(v) {
-			if s.Env == nil {
-				s.Env = map[string]string{}
-			}
-			s.Env[k] = v
-		}
+	s.Env = env
+	if s = s.Without(out...); len(s.Env) == 0 {
+		s.Env = nil
 	}
 	return s
 }

@@ -6,16 +6,11 @@ import (
 	"strings"
 )
 
-// Leave gives the server to start when the inputs ids stay empty. What refers to one of them is left out: variables of the
-// environment, arguments, and the flag right before an argument that is nothing but its value. Ids that the plan does not
-// list as Optional are passed over.
-func (p PackagePlan) Leave(ids ...string) Server {
-	s := p.Server
+// Without gives the definition as it is when the inputs ids stay empty. What refers to one of them is left out: variables of the
+// environment, arguments, and the flag right before an argument that is nothing but its value.
+func (s Server) Without(ids ...string) Server {
 	s.Args, s.Env = slices.Clone(s.Args), maps.Clone(s.Env)
 	for _, id := range ids {
-		if !slices.Contains(p.Optional, id) {
-			continue
-		}
 		ref := "${input:" + id + "}"
 		maps.DeleteFunc(s.Env, func(_, v string) bool { return strings.Contains(v, ref) })
 		for i := len(s.Args) - 1; i >= 0; i-- {
