@@ -21,6 +21,7 @@ const (
 	freeTokens    = 20_000
 	unknownFull   = 100_000 // tokens of a conversation at which one with an unknown window is shortened
 	summaryTries  = 3
+	summaryTokens = 4096
 )
 
 const summaryHead = "[what was said before this message, shortened by bobbin]\n"
@@ -237,26 +238,10 @@ func (t *turn) summary(ctx context.Context, old []Message) (string, error) {
 
 // once has the model answer a text, without tools.
 func (t *turn) once(ctx context.Context, text string) (string, error) {
-	var m Message
-	var pending strings.Builder
-	for e, err := range t.choice.Provider.Stream(ctx, Request{Model: t.choice.Model, System: summaryPrompt,
-		Messages: []Message{{Role: User, At: t.a.opt.Now(), Parts: []Part{{Text: text}}}}, MaxTokens: 4096}) {
-		switch {
-		case err != nil:
-			return "", err
-		case e.Kind == EventText && pending.Len() < maxAnswer:
-			pending.WriteString(e.Text)
-		case e.Kind == EventPart && e.Part != nil && e.Part.Text != "" && len(m.Parts) < maxParts:
-			pending.Reset()
-			m.Parts = append(m.Parts, *e.Part)
-		case e.Kind == EventEnd:
-			t.count(&Message{}, e.Tokens)
-		}
-	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
-	return textOf(withPending(m, &pending)), nil
+	got, end, err := once(ctx, t.choice.Provider, Request{Model: t.choice.Model, System: summaryPrompt,
+		Messages: []Message{{Role: User, At: t.a.opt.Now(), Parts: []Part{{Text: text}}}}, MaxTokens: summaryTokens})
+	t.count(&Message{}, end.Tokens)
+	return got, err
 }
 
 // plain writes a conversation as text.

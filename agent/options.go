@@ -99,9 +99,10 @@ func (o *Options) fill() error {
 type Agent struct {
 	opt Options
 
-	mu      sync.Mutex
-	threads map[schemas.ThreadID]*thread // those with an answer on its way
-	begun   map[rateKey][]time.Time      // answers of the last minute
+	spending sync.Mutex                   // of the files of usage
+	mu       sync.Mutex                   // of what follows
+	threads  map[schemas.ThreadID]*thread // those with an answer on its way
+	begun    map[rateKey][]time.Time      // answers of the last minute
 }
 
 // New checks the options.

@@ -57,8 +57,13 @@ func (a *Agent) readUsage(dir *durable.Dir) (u usage, ok bool) {
 	return u, ok
 }
 
-// spend adds to what a thread and a member spent today, on disk. The caller holds the thread's turn.
+// spend adds to what a thread and a member spent today, on disk, whatever became of their request.
 func (a *Agent) spend(dir *durable.Dir, c schemas.Caller, more schemas.Usage) {
+	if more == (schemas.Usage{}) {
+		return
+	}
+	a.spending.Lock() // another bobbin does not answer in this thread meanwhile
+	defer a.spending.Unlock()
 	u, _ := a.readUsage(dir)
 	u.Thread = u.Thread.plus(more)
 	u.Members[c.Member] = u.Members[c.Member].plus(more)

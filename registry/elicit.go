@@ -37,6 +37,7 @@ type patience struct {
 	timer     *time.Timer
 	asked     int // questions that are open
 	questions int // all of them
+	samples   int // requests for words of the model
 	tell      func(waits bool)
 }
 
@@ -135,6 +136,26 @@ func pause(calls []*patience) (resume func(), ok bool) {
 	return resume, true
 }
 
+// during gives a context that ends with the last of calls; stop ends it before, and must be called.
+func during(ctx context.Context, calls []*patience) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer cancel()
+		for _, p := range calls {
+			select {
+			case <-p.over:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return ctx, func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
 // elicit answers a server that asks for input. Nobody but the one whose call it is may be asked, so a question outside of a call, or
 // while members call at once, is declined. It ends with the calls that it may be about.
 func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
@@ -151,20 +172,8 @@ func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.Raw
 	if !ok {
 		return i.decline(ctx, who, "it asked too often in one call"), nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	ctx, cancel := during(ctx, calls)
 	defer cancel()
-	wg.Go(func() {
-		defer cancel()
-		for _, p := range calls {
-			select {
-			case <-p.over:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
 	q.Caller = who
 	if q.URL != "" {
 		done, closed := i.asking.page(id)
@@ -234,16 +243,21 @@ func (i *instance) form(raw json.RawMessage) (json.RawMessage, func(json.RawMess
 	}, ""
 }
 
+// first reports whether a reason to decline is new since the server started.
+func (a *asking) first(why string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	said := a.told[why]
+	if a.told == nil {
+		a.told = map[string]bool{}
+	}
+	a.told[why] = true
+	return !said
+}
+
 // decline writes down why a question is declined for the one it was meant for; the same reason once for a start of the server.
 func (i *instance) decline(ctx context.Context, who schemas.Caller, why string) json.RawMessage {
-	i.asking.mu.Lock()
-	said := i.asking.told[why]
-	if i.asking.told == nil {
-		i.asking.told = map[string]bool{}
-	}
-	i.asking.told[why] = true
-	i.asking.mu.Unlock()
-	if !said {
+	if i.asking.first(why) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
 		defer cancel()
 		rec := schemas.Record{At: i.t.r.opt.Now(), Thread: i.t.id, Member: who.Member, Name: who.Name, Door: who.Door, Event: schemas.EventElicit, Server: i.name, Detail: "declined: " + why}

@@ -231,6 +231,15 @@ func (s *speaker) call(m message) {
 			answer = <-s.heard
 		}
 		text(answer)
+	case "sample": // with its arguments as the request, as often as they say
+		var a struct{ Times int }
+		_ = json.Unmarshal(p.Arguments, &a)
+		answer := ""
+		for n := range max(a.Times, 1) {
+			s.send(`{"jsonrpc":"2.0","id":"%s-%d","method":"sampling/createMessage","params":%s}`, strings.Trim(string(m.ID), `"`), n, p.Arguments)
+			answer = <-s.heard
+		}
+		text(answer)
 	case "ask-and-go": // before it has an answer
 		s.send(`{"jsonrpc":"2.0","id":"late","method":"elicitation/create","params":%s}`, p.Arguments)
 		time.Sleep(50 * time.Millisecond)

@@ -41,6 +41,7 @@ type instance struct {
 	owner  schemas.MemberID
 	member schemas.MemberID // as whom it signs in
 	begun  bool             // the audit log knows of it
+	sample bool             // it is told that it may ask for words of the model
 	def    schemas.Server
 	id     identity
 	values map[string]schemas.Secret
@@ -83,6 +84,7 @@ func newInstance(t *thread, s *slot, after *instance) *instance {
 	if s.tools != nil && s.toolsFor == s.id.fingerprint {
 		i.era = s.tools.era
 	}
+	i.sample = t.r.opt.Sample != nil && t.r.opt.Gate != nil && t.cfg.Policy.Samples(i.name)
 	i.hide = hidden(s.values, t.cfg.Inputs)
 	i.forms = written(i.hide)
 	i.life, i.cancel = context.WithCancel(context.WithoutCancel(t.life))
@@ -196,6 +198,9 @@ func (i *instance) open() (*toolset, error) {
 	}
 	if i.t.r.opt.Ask != nil {
 		opt.OnElicit = i.elicit
+	}
+	if i.sample {
+		opt.OnSample = i.sampled
 	}
 	starting, started := context.WithTimeout(i.life, limit)
 	err := i.begin(starting)

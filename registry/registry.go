@@ -52,6 +52,11 @@ type teller interface {
 	Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool)
 }
 
+// sampler has the thread's model write a text for a server. The member has said yes.
+type sampler interface {
+	Sample(context.Context, schemas.Sampling) (schemas.Sampled, error)
+}
+
 // Options of New. Zero numbers mean the defaults named.
 type Options struct {
 	Wishes   wishes
@@ -60,6 +65,7 @@ type Options struct {
 	Journal  journal
 	Gate     gate         // nil: a call that asks is refused with CodeAsk
 	Ask      asker        // nil: servers are told that nobody can be asked for input
+	Sample   sampler      // nil: servers get no words of a model, whatever the policy says; also without Gate
 	Tell     teller       // nil: nobody hears of held tools
 	Cache    *durable.Dir // data/cache
 	// HTTP gives the guarded client for a connector; nil: this build has no connectors.

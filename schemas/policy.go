@@ -19,6 +19,9 @@ type Policy struct {
 	Egress      *EgressRules `json:"egress,omitempty"` // which hosts the thread's programs may reach
 	// Trust are servers whose answers a manager believes: tools of other servers need no new yes after them. Names or globs.
 	Trust []string `json:"trust,omitempty"`
+	// Sampling are servers that may ask for words of the thread's model, after their member's yes. Names or globs. A server that
+	// runs hears of it when it starts next.
+	Sampling []string `json:"sampling,omitempty"`
 }
 
 // Trusts reports whether the answers of a server are believed.

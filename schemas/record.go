@@ -40,14 +40,15 @@ const (
 	EventCancelled Event = "cancelled" // a card was cancelled
 	EventApprove   Event = "approve"
 	EventPolicy    Event = "policy"
-	EventSecret    Event = "secret"  // set, replaced or deleted; names only
-	EventOutside   Event = "outside" // files changed outside of chat
-	EventDropped   Event = "dropped" // the thread was deleted on its platform
-	EventElicit    Event = "elicit"  // a server asked the one who called it for input; names of fields only
-	EventServer    Event = "server"  // started, stopped, failed
-	EventEgress    Event = "egress"  // a sandbox reached a host for the first time, or was refused; host and port only
-	EventChat      Event = "chat"    // the assistant began or ended an answer; how, never what was said
-	EventSignIn    Event = "sign-in" // asked for, done, refused, ended; lent and withdrawn. Never a code or token
+	EventSecret    Event = "secret"   // set, replaced or deleted; names only
+	EventOutside   Event = "outside"  // files changed outside of chat
+	EventDropped   Event = "dropped"  // the thread was deleted on its platform
+	EventElicit    Event = "elicit"   // a server asked the one who called it for input; names of fields only
+	EventSampling  Event = "sampling" // a server asked for words of the model; how many, never which
+	EventServer    Event = "server"   // started, stopped, failed
+	EventEgress    Event = "egress"   // a sandbox reached a host for the first time, or was refused; host and port only
+	EventChat      Event = "chat"     // the assistant began or ended an answer; how, never what was said
+	EventSignIn    Event = "sign-in"  // asked for, done, refused, ended; lent and withdrawn. Never a code or token
 )
 
 // Outcome of a call: the three outcomes, and refusal.

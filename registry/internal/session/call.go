@@ -176,7 +176,8 @@ func (s *Session) answers(ctx context.Context, requests []byte) ([]byte, bool, e
 		if err != nil {
 			return nil, false, lost(ErrGarbage)
 		}
-		if string(e.method) != `"elicitation/create"` || s.opts.OnElicit == nil {
+		var method string
+		if json.Unmarshal(e.method, &method) != nil || s.answerer(method) == nil {
 			return nil, false, fmt.Errorf("%w: it sent %s", ErrInputUnavailable, excerpt(e.method))
 		}
 		if i > 0 {
@@ -185,11 +186,15 @@ func (s *Session) answers(ctx context.Context, requests []byte) ([]byte, bool, e
 		b = append(b, '"')
 		b = append(append(b, q.id...), `":`...)
 		asking, _, cancel := s.within(ctx)
-		b = append(b, s.ask(asking, e.params)...)
+		answer := s.ask(asking, method, e.params)
+		b = append(b, answer...)
 		cause := context.Cause(asking)
 		cancel()
 		if cause != nil {
 			return nil, false, fmt.Errorf("%w: %w", ErrInputUnavailable, cause)
+		}
+		if answer == nil {
+			return nil, false, fmt.Errorf("%w: %s was refused", ErrInputUnavailable, method)
 		}
 	}
 	return append(b, '}'), true, nil

@@ -114,11 +114,14 @@ func (s *Session) clientInfo() mcp.Implementation {
 }
 
 // clientCapabilities declares what the session can do. Sampling and roots are
-// deprecated (2026-07-28) and not offered.
+// deprecated (2026-07-28); the first is offered only where it was allowed.
 func (s *Session) clientCapabilities() mcp.ClientCapabilities {
 	var caps mcp.ClientCapabilities
 	if s.opts.OnElicit != nil {
 		caps.Elicitation = &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
+	}
+	if s.opts.OnSample != nil {
+		caps.Sampling = &mcp.SamplingCapability{}
 	}
 	return caps
 }

@@ -12,6 +12,8 @@ const (
 	maxNotices     = 256
 	maxNoticeBytes = 1 << 20
 	maxAsked       = 4 // questions of one server to a person at a time
+
+	refused = -1 // "User rejected sampling request" (MCP specification, Sampling, Error Handling)
 )
 
 // notices is a bounded queue of notifications with one goroutine at a time.
@@ -61,8 +63,8 @@ func (s *Session) incoming(e envelope, reply func([]byte)) {
 	switch {
 	case method == "ping":
 		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.id))
-	case method == "elicitation/create" && s.opts.OnElicit != nil:
-		s.elicit(e, reply)
+	case s.answerer(method) != nil:
+		s.question(method, e, reply)
 	default:
 		reply(refusal(e.id, -32601, "method not found"))
 	}
@@ -124,9 +126,20 @@ func (s *Session) tell() {
 	}
 }
 
-// elicit asks a person on a goroutine of its own and answers whenever they do
+// answerer gives what answers a request of the server; nil: nothing does.
+func (s *Session) answerer(method string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	switch method {
+	case "elicitation/create":
+		return s.opts.OnElicit
+	case "sampling/createMessage":
+		return s.opts.OnSample
+	}
+	return nil
+}
+
+// question asks on a goroutine of its own and answers whenever there is one
 // (legacy protocol: the server sends a request).
-func (s *Session) elicit(e envelope, reply func([]byte)) {
+func (s *Session) question(method string, e envelope, reply func([]byte)) {
 	id, params := string(e.id), bytes.Clone(e.params)
 	ctx, cancel := context.WithCancel(s.life)
 	s.asked.mu.Lock()
@@ -140,13 +153,17 @@ func (s *Session) elicit(e envelope, reply func([]byte)) {
 		return
 	}
 	started := s.run(func() {
-		result := s.ask(ctx, params)
+		result := s.ask(ctx, method, params)
 		withdrawn := ctx.Err() != nil
 		s.asked.mu.Lock()
 		delete(s.asked.open, id)
 		s.asked.mu.Unlock()
 		cancel()
-		if !withdrawn {
+		switch {
+		case withdrawn:
+		case result == nil:
+			reply(refusal(e.id, refused, "the request was refused"))
+		default:
 			reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, result))
 		}
 	})
@@ -157,13 +174,16 @@ func (s *Session) elicit(e envelope, reply func([]byte)) {
 	s.asked.open[id] = cancel
 }
 
-// ask returns the person's ElicitResult on one line, or "cancel" if there is none.
-func (s *Session) ask(ctx context.Context, params json.RawMessage) []byte {
-	result, err := s.opts.OnElicit(ctx, params)
+// ask returns the answer on one line. Without one it is an ElicitResult of "cancel", or nil where a refusal is an error (Sampling).
+func (s *Session) ask(ctx context.Context, method string, params json.RawMessage) []byte {
+	result, err := s.answerer(method)(ctx, params)
 	if err == nil && len(result) > 0 {
 		if result, err = compactObject(result); err == nil {
 			return result
 		}
+	}
+	if method == "sampling/createMessage" {
+		return nil
 	}
 	return []byte(`{"action":"cancel"}`)
 }

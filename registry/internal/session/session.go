@@ -69,6 +69,10 @@ type Options struct {
 	// withdraws the question, and has no other deadline. An error answers
 	// "cancel". nil means that the ability is not declared.
 	OnElicit func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+
+	// OnSample asks a model on behalf of the server, in the same way, and returns
+	// the CreateMessageResult object. An error refuses.
+	OnSample func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
 }
 
 // Info is what the server said about itself. Everything but Protocol and
