@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 
 // maker is one provider and its fake.
 type maker struct {
+	label string
 	name  string
 	model string
 	serve func(testing.TB, ...modeltest.Answer) *modeltest.Server
@@ -37,13 +38,16 @@ type maker struct {
 
 func makers() []maker {
 	return []maker{
-		{"openai", "gpt-6.1-terra", modeltest.OpenAI, func(url, key string, c *http.Client) (agent.Provider, error) {
+		{"openai", "openai", "gpt-6.1-terra", modeltest.OpenAI, func(url, key string, c *http.Client) (agent.Provider, error) {
 			return openai.New(openai.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
 		}},
-		{"gemini", "gemini-3.8-flash", modeltest.Gemini, func(url, key string, c *http.Client) (agent.Provider, error) {
+		{"responses", "openai", "gpt-6.1-terra", modeltest.Responses, func(url, key string, c *http.Client) (agent.Provider, error) {
+			return openai.New(openai.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c, Responses: true})
+		}},
+		{"gemini", "gemini", "gemini-3.8-flash", modeltest.Gemini, func(url, key string, c *http.Client) (agent.Provider, error) {
 			return gemini.New(gemini.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
 		}},
-		{"anthropic", "claude-sonnet-5-5", modeltest.Anthropic, func(url, key string, c *http.Client) (agent.Provider, error) {
+		{"anthropic", "anthropic", "claude-sonnet-5-5", modeltest.Anthropic, func(url, key string, c *http.Client) (agent.Provider, error) {
 			return anthropic.New(anthropic.Options{Key: schemas.NewSecret(key), BaseURL: url, HTTP: c})
 		}},
 	}
@@ -52,7 +56,7 @@ func makers() []maker {
 // each runs a test with every provider, with a connection of its own.
 func each(t *testing.T, f func(t *testing.T, m maker, open func(*modeltest.Server) agent.Provider)) {
 	for _, m := range makers() {
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(m.label, func(t *testing.T) {
 			t.Parallel()
 			tr := &http.Transport{}
 			t.Cleanup(tr.CloseIdleConnections)
@@ -286,7 +290,7 @@ func TestBroken(t *testing.T) {
 		}
 		// Nothing was shown yet, so it is asked again.
 		first := modeltest.Answer{Text: "never seen", Cut: 1, Broken: modeltest.Overloaded}
-		if m.name == "gemini" || m.name == "openai" {
+		if m.name != "anthropic" {
 			first = modeltest.Answer{Raw: "\n"}
 		}
 		h = hear(t, open(m.serve(t, first, modeltest.Answer{Text: "whole"})), hello)

@@ -182,7 +182,7 @@ func open(s Settings, name, base string) (agent.Provider, error) {
 	case "gemini":
 		return gemini.New(gemini.Options{Key: key, BaseURL: at, HTTP: s.HTTP})
 	case "openai":
-		return openai.New(openai.Options{Key: key, BaseURL: at, HTTP: s.HTTP})
+		return openai.New(openai.Options{Key: key, BaseURL: at, HTTP: s.HTTP, Responses: ofOpenAI(at)})
 	case "openrouter":
 		if at == "" {
 			at = "https://openrouter.ai/api/v1"
@@ -194,6 +194,12 @@ func open(s Settings, name, base string) (agent.Provider, error) {
 		}
 		return openai.New(openai.Options{Name: name, Key: key, BaseURL: at, HTTP: s.HTTP, Start: "ollama serve"})
 	}
+}
+
+// ofOpenAI reports whether a base URL is OpenAI's own, and not that of somebody who offers its older API.
+func ofOpenAI(base string) bool {
+	u, err := url.Parse(base)
+	return base == "" || err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".api.openai.com"))
 }
 
 // windows are the tokens that models read at most, for those that say so. The first that matches is taken.

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"strings"
 
@@ -74,8 +73,7 @@ func fromUser(parts []agent.Part) (m sdk.ChatCompletionMessageParamUnion, ok boo
 		switch {
 		case p.Image != nil:
 			images = true
-			url := "data:" + p.Image.MIME + ";base64," + base64.StdEncoding.EncodeToString(p.Image.Data)
-			pieces = append(pieces, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: url}))
+			pieces = append(pieces, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: dataURL(*p.Image)}))
 		case !link.Blank(p.Text):
 			texts = append(texts, p.Text)
 			pieces = append(pieces, sdk.TextContentPart(p.Text))

@@ -1,5 +1,5 @@
-// Package openai streams answers by the Chat Completions API, which OpenAI has and nearly every server of open models speaks,
-// each in its own dialect.
+// Package openai streams answers of OpenAI's models by the Responses API, and those of nearly every server of open models by
+// the Chat Completions API, which each speaks in its own dialect.
 package openai
 
 import (
@@ -27,13 +27,16 @@ type Options struct {
 	BaseURL string         // with the version, such as http://127.0.0.1:11434/v1; "" = https://api.openai.com/v1
 	HTTP    *http.Client   // required; its Timeout and redirects are not used
 	Name    string         // what stands before the slash in a model's name; "" = OpenAI itself, "openai"
-	Start   string         // how the server is started, if it is one on this machine: "ollama serve"
+	// Responses asks by the Responses API: OpenAI's current models use tools in a chat completion only if they do not think.
+	Responses bool
+	Start     string // how the server is started, if it is one on this machine: "ollama serve"
 }
 
 // Provider is an agent.Provider.
 type Provider struct {
-	link *link.Link
-	self bool // OpenAI itself
+	link  *link.Link
+	self  bool // OpenAI itself
+	newer bool // by the Responses API
 }
 
 var _ agent.Provider = (*Provider)(nil)
@@ -51,11 +54,17 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{l, self}, nil
+	return &Provider{l, self, o.Responses}, nil
 }
 
 // Stream implements agent.Provider.
 func (p *Provider) Stream(ctx context.Context, r agent.Request) iter.Seq2[agent.Event, error] {
+	if p.newer {
+		params := p.responses(r)
+		return p.link.Run(ctx, r.Model, func(ctx context.Context, t *link.Try, a *link.Answer) (link.End, error) {
+			return p.respond(ctx, params, t, a)
+		})
+	}
 	params := p.params(r)
 	return p.link.Run(ctx, r.Model, func(ctx context.Context, t *link.Try, a *link.Answer) (link.End, error) {
 		return p.once(ctx, params, t, a)
@@ -63,18 +72,13 @@ func (p *Provider) Stream(ctx context.Context, r agent.Request) iter.Seq2[agent.
 }
 
 func (p *Provider) once(ctx context.Context, params sdk.ChatCompletionNewParams, t *link.Try, a *link.Answer) (link.End, error) {
-	options := []option.RequestOption{option.WithBaseURL(p.link.BaseURL()), option.WithHTTPClient(t.Client()), option.WithMaxRetries(0)}
-	if key := p.link.Key(); key != "" {
-		options = append(options, option.WithAPIKey(key))
-	}
 	s := state{link: p.link, model: params.Model, answer: a}
 	t.Line = func(line []byte) {
 		if link.Data(line) == "[DONE]" {
 			s.done = true
 		}
 	}
-	// The service alone reads nothing from the environment, unlike sdk.NewClient.
-	completions := sdk.NewChatCompletionService(options...)
+	completions := sdk.NewChatCompletionService(p.options(t)...)
 	stream := completions.NewStreaming(ctx, params)
 	defer stream.Close()
 	for stream.Next() {
@@ -92,6 +96,15 @@ func (p *Provider) once(ctx context.Context, params sdk.ChatCompletionNewParams,
 		return s.end, link.ErrCut
 	}
 	return s.end, s.finish()
+}
+
+// options are for a service alone, which reads nothing from the environment, unlike sdk.NewClient.
+func (p *Provider) options(t *link.Try) []option.RequestOption {
+	options := []option.RequestOption{option.WithBaseURL(p.link.BaseURL()), option.WithHTTPClient(t.Client()), option.WithMaxRetries(0)}
+	if key := p.link.Key(); key != "" {
+		options = append(options, option.WithAPIKey(key))
+	}
+	return options
 }
 
 // withoutThinking are OpenAI's models that take tools in a chat completion only if they do not think.

@@ -194,3 +194,41 @@ func TestReasoningDetails(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestResponses(t *testing.T) {
+	tr := &http.Transport{}
+	t.Cleanup(tr.CloseIdleConnections)
+	open := func(a ...modeltest.Answer) (*openai.Provider, *modeltest.Server) {
+		s := modeltest.Responses(t, a...)
+		p, err := openai.New(openai.Options{Key: schemas.NewSecret(modeltest.Key), BaseURL: s.URL, HTTP: &http.Client{Transport: tr}, Responses: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, s
+	}
+	p, _ := open(modeltest.Answer{Text: "and so", Stop: "max_output_tokens"}, modeltest.Answer{Stop: "content_filter"},
+		modeltest.Answer{Raw: lines( // an item that was begun and not ended
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m"}}`,
+			`{"type":"response.output_text.delta","output_index":0,"delta":"half"}`,
+			`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c","name":"a"}}`,
+			`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`)},
+		modeltest.Answer{Raw: lines(`{"type":"error","code":"invalid_api_key","message":"no"}`)})
+	for _, want := range []answer{
+		{Text: "and so", Stop: agent.StopLength, Tokens: schemas.Tokens{In: 100, Out: 10}},
+		{Stop: agent.StopRefused, Tokens: schemas.Tokens{In: 100, Out: 10}},
+		{Text: "half", Stop: agent.StopLength},
+	} {
+		got, err := ask(t, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	_, err := ask(t, p)
+	var f *agent.Failure
+	if !errors.As(err, &f) || f.Text != "openai refuses the key" {
+		t.Errorf("%v", err)
+	}
+}

@@ -202,19 +202,21 @@ func (l *Link) statusOf(s said) int {
 	if json.Unmarshal([]byte(s.code), &status) == nil && status >= 300 && status < 600 {
 		return status
 	}
-	switch s.kind {
-	case "overloaded_error", "UNAVAILABLE":
-		return 529
-	case "rate_limit_error", "RESOURCE_EXHAUSTED", "rate_limit_exceeded":
-		return http.StatusTooManyRequests
-	case "authentication_error", "UNAUTHENTICATED":
-		return http.StatusUnauthorized
-	case "permission_error", "PERMISSION_DENIED":
-		return http.StatusForbidden
-	case "not_found_error", "NOT_FOUND":
-		return http.StatusNotFound
-	case "invalid_request_error", "INVALID_ARGUMENT", "billing_error":
-		return http.StatusBadRequest
+	for _, k := range []string{s.code, s.kind} {
+		switch {
+		case k == "overloaded_error", k == "UNAVAILABLE":
+			return 529
+		case k == "rate_limit_error", k == "RESOURCE_EXHAUSTED", k == "rate_limit_exceeded", k == "insufficient_quota":
+			return http.StatusTooManyRequests
+		case k == "authentication_error", k == "UNAUTHENTICATED", k == "invalid_api_key":
+			return http.StatusUnauthorized
+		case k == "permission_error", k == "PERMISSION_DENIED":
+			return http.StatusForbidden
+		case k == "not_found_error", k == "NOT_FOUND", k == "model_not_found":
+			return http.StatusNotFound
+		case strings.HasPrefix(k, "invalid_"), k == "INVALID_ARGUMENT", k == "billing_error", k == "context_length_exceeded", strings.Contains(k, "policy"):
+			return http.StatusBadRequest
+		}
 	}
 	return http.StatusInternalServerError
 }
@@ -232,7 +234,7 @@ func (l *Link) known(status int, s said, model string) *failure {
 		return say(name+" refuses the key", l.checkKey())
 	case status == 402, client && has("insufficient_quota", "credit balance is too low", "billing_error", "billing_hard_limit", "insufficient credits", "credits are depleted"):
 		return say("there is no credit left at "+name, "the operator adds some there")
-	case client && has("content_filter", "content_policy", "content filtering policy", "responsible_ai", "content management policy", "prohibited_content"):
+	case client && has("content_filter", "content_policy", "policy_violation", "content filtering policy", "responsible_ai", "content management policy", "prohibited_content"):
 		return say(name+"'s filter refuses this", "say it in another way")
 	case status == 404 && !has("model", "no endpoints found"):
 		return say("there is no API for models at "+l.o.BaseURL, "the operator checks the base URL; many end in /v1")
