@@ -84,6 +84,7 @@ func (p *Proxy) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	run.end()
 	readers.Wait()
+	run.group.release()
 	code := cmd.ProcessState.ExitCode()
 	if timedOut {
 		code = -1
@@ -93,7 +94,7 @@ func (p *Proxy) exec(w http.ResponseWriter, r *http.Request) {
 
 // running is a command with its outputs.
 type running struct {
-	cmd            *exec.Cmd
+	group          group
 	stdout, stderr *os.File
 	done           chan struct{}
 }
@@ -109,15 +110,15 @@ func start(f *family, cmd *exec.Cmd) (*running, error) {
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = outW, errW
-	err = f.start(cmd)
+	g, err := f.start(cmd)
 	closeFiles([]*os.File{outW, errW})
 	if err != nil {
 		closeFiles([]*os.File{outR, errR})
 		return nil, err
 	}
-	run := &running{cmd: cmd, stdout: outR, stderr: errR, done: make(chan struct{})}
+	run := &running{group: g, stdout: outR, stderr: errR, done: make(chan struct{})}
 	go func() { // ended by end, which every path takes
-		_ = f.wait(cmd)
+		_ = f.wait(cmd, g)
 		close(run.done)
 	}()
 	return run, nil
@@ -128,13 +129,13 @@ func (r *running) end() {
 	select {
 	case <-r.done:
 	default:
-		termGroup(r.cmd.Process)
+		r.group.term()
 		timer := time.NewTimer(graceTerm)
 		defer timer.Stop()
 		select {
 		case <-r.done:
 		case <-timer.C:
-			killGroup(r.cmd.Process)
+			r.group.kill()
 			<-r.done
 		}
 	}

@@ -24,26 +24,26 @@ type family struct {
 	pids map[int]bool
 }
 
-func (f *family) start(cmd *exec.Cmd) error {
+func (f *family) start(cmd *exec.Cmd) (group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	prepare(cmd)
-	err := cmd.Start()
-	if err == nil {
-		f.pids[cmd.Process.Pid] = true
+	if err := cmd.Start(); err != nil {
+		return group{}, err
 	}
-	return err
+	f.pids[cmd.Process.Pid] = true
+	return tie(cmd.Process), nil
 }
 
 // wait waits for a program, and kills what is left of its group while the pid cannot be someone else's.
-func (f *family) wait(cmd *exec.Cmd) error {
+func (f *family) wait(cmd *exec.Cmd, g group) error {
 	held := awaitExit(cmd.Process.Pid)
 	if held {
-		killGroup(cmd.Process)
+		g.kill()
 	}
 	err := cmd.Wait()
 	if !held {
-		killGroup(cmd.Process)
+		g.kill()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,6 +54,7 @@ func (f *family) wait(cmd *exec.Cmd) error {
 // process is a running program with its pipes.
 type process struct {
 	cmd           *exec.Cmd
+	group         group
 	stdin, stdout *os.File
 	words         tail
 	done          chan struct{} // closed when it is gone
@@ -76,18 +77,19 @@ func startProcess(f *family, cmd *exec.Cmd) (*process, error) {
 		files[i], files[i+1] = r, w
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[3], files[5]
-	if err := f.start(cmd); err != nil {
+	g, err := f.start(cmd)
+	if err != nil {
 		closeFiles(files[:])
 		return nil, err
 	}
 	closeFiles([]*os.File{files[0], files[3], files[5]})
-	p := &process{cmd: cmd, stdin: files[1], stdout: files[2], done: make(chan struct{}), quit: make(chan struct{})}
+	p := &process{cmd: cmd, group: g, stdin: files[1], stdout: files[2], done: make(chan struct{}), quit: make(chan struct{})}
 	p.goroutines.Go(func() {
 		p.words.drain(files[4])
 		_ = files[4].Close()
 	})
 	p.goroutines.Go(func() {
-		err := f.wait(cmd)
+		err := f.wait(cmd, g)
 		// What escaped from the group may hold the pipes open.
 		_ = files[4].SetReadDeadline(time.Now().Add(graceWords))
 		_ = p.stdout.SetReadDeadline(time.Now().Add(graceWords))
@@ -128,9 +130,9 @@ func (p *process) end() {
 	p.ending.Do(func() {
 		_ = p.stdin.Close()
 		if !p.waitFor(graceInput) {
-			termGroup(p.cmd.Process)
+			p.group.term()
 			if !p.waitFor(graceTerm) {
-				killGroup(p.cmd.Process)
+				p.group.kill()
 			}
 		}
 	})
@@ -141,6 +143,7 @@ func (p *process) end() {
 func (p *process) free() {
 	p.goroutines.Wait()
 	_ = p.stdout.Close()
+	p.group.release()
 }
 
 func (p *process) waitFor(limit time.Duration) bool {

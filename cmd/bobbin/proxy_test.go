@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -210,5 +212,97 @@ func TestProxy_Words(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) {
 			t.Errorf("bobbin proxy %s: %d %s (%v), want %d and %q", c.args, code, out, err, c.code, c.want)
 		}
+	}
+}
+
+// TestProxy_Inside runs as in a sandbox: on a socket, with a token, with a way out.
+func TestProxy_Inside(t *testing.T) {
+	linuxOnly(t)
+	dir := t.TempDir()
+	socket, token, way := filepath.Join(dir, "proxy.sock"), filepath.Join(dir, "token"), filepath.Join(dir, "egress.sock")
+	if err := os.WriteFile(token, []byte("t0ken\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := net.Listen("unix", way)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "asked for "+r.URL.String()) })}
+	go func() { _ = outside.Serve(out) }()
+	defer outside.Close()
+	port := freePort(t)
+	start := func() *exec.Cmd {
+		cmd := exec.Command("bobbin", "proxy", "--socket", socket, "--egress", way, "--egress-listen", "127.0.0.1:"+port, "--token-file", token)
+		cmd.Dir, cmd.Stderr = dir, t.Output()
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "BOBBIN_CANARY=ours", "THEIRS=kept", "FAKEMCP_STARTS="+filepath.Join(dir, "starts"))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	var d net.Dialer
+	web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) }}}
+	defer web.CloseIdleConnections()
+	ask := func(method, path, body string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://sandbox"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer t0ken")
+		resp, err := web.Do(req)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	ready := func() bool { code, _ := ask("GET", "/healthz", ""); return code == http.StatusOK }
+
+	cmd := start()
+	if !eventually(10*time.Second, ready) {
+		t.Fatal("it does not answer")
+	}
+	if code, text := ask("PUT", "/servers/a", `{"command":"fakemcp"}`); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, text)
+	}
+	if _, text := ask("POST", "/exec", `{"args":["env"]}`); strings.Contains(text, "BOBBIN_CANARY") || !strings.Contains(text, "THEIRS=kept") {
+		t.Errorf("the environment of a command: %s", text)
+	}
+	if _, text := ask("POST", "/exec", `{"args":["pwd"]}`); !strings.Contains(text, `"out":"`+dir) {
+		t.Errorf("the folder of a command: %s", text)
+	}
+	through := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "127.0.0.1:" + port}), DisableKeepAlives: true}}
+	if resp, err := through.Get("http://far.example/x"); err != nil {
+		t.Error(err)
+	} else {
+		b, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if string(b) != "asked for http://far.example/x" {
+			t.Errorf("%q", b)
+		}
+	}
+	second, err := exec.Command("bobbin", "proxy", "--socket", socket, "--token-file", token).CombinedOutput()
+	if err == nil || !strings.Contains(string(second), "served already") {
+		t.Errorf("a second one at the same socket: %s", second)
+	}
+
+	// Killed, it takes its programs along, and leaves a socket that the next one replaces.
+	pids := children(t, cmd.Process.Pid)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	gone(t, "after a kill", 10*time.Second, pids...)
+	cmd = start()
+	if !eventually(10*time.Second, ready) {
+		t.Fatal("it does not answer after a kill")
+	}
+	if code, text := ask("GET", "/servers", ""); code != http.StatusOK || text != "[]" {
+		t.Errorf("%d %s", code, text)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
 	}
 }
