@@ -127,12 +127,6 @@ func (b *box) stopFull(ctx context.Context, why string) {
 
 // ensureVolume makes the workspace, limited if the engine can, and says where it is.
 func (b *box) ensureVolume(ctx context.Context) error {
-	b.d.mu.Lock()
-	full := b.d.full[b.volume]
-	b.d.mu.Unlock()
-	if full {
-		return refusal(schemas.CodeDenied, "the files in the sandbox take more than "+mebibytes(diskMost*b.d.opt.Disk)+", "+fmt.Sprint(diskMost)+" times what they may", "the operator removes the sandbox, or makes room in the volume "+b.volume+" and restarts bobbin")
-	}
 	how := client.VolumeCreateOptions{
 		Name: b.volume, Labels: map[string]string{labelInstance: b.instance, labelMember: b.member},
 		DriverOpts: map[string]string{sizeOption: fmt.Sprint(b.d.opt.Disk)},
@@ -150,6 +144,25 @@ func (b *box) ensureVolume(ctx context.Context) error {
 			"the operator gives this one an engine of its own, or removes the volume: docker volume rm "+b.volume)
 	}
 	b.limited, b.path = v.Volume.Options[sizeOption] != "", v.Volume.Mountpoint
+	return b.d.refuseFull(ctx, b.volume, b.path)
+}
+
+// refuseFull keeps a sandbox from a start that had far too much, until it can be seen that somebody has made room.
+func (d *Docker) refuseFull(ctx context.Context, volume, path string) error {
+	d.mu.Lock()
+	full := d.full[volume]
+	d.mu.Unlock()
+	if !full {
+		return nil
+	}
+	most := diskMost * d.opt.Disk
+	if size, err := measure(ctx, path, most); err != nil || size >= most {
+		return refusal(schemas.CodeDenied, fmt.Sprintf("the files in the sandbox take more than %s, %d times what they may", mebibytes(most), diskMost),
+			"the operator makes room in the volume "+volume+", or removes the sandbox")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.full, volume)
 	return nil
 }
 

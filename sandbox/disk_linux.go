@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -20,27 +21,43 @@ func measure(ctx context.Context, path string, most int64) (int64, error) {
 	defer root.Close()
 	var size int64
 	files := 0
-	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+	for folders := []string{"."}; len(folders) > 0 && size < most; {
+		name := folders[len(folders)-1]
+		folders = folders[:len(folders)-1]
+		// It may have become a pipe meanwhile, whose opening would wait for a writer.
+		folder, err := root.OpenFile(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 		if err != nil {
-			if name == "." {
-				return err
+			continue // it went meanwhile
+		}
+		for more := true; more && size < most; {
+			var entries []fs.DirEntry
+			entries, err = folder.ReadDir(1000) // a folder may have any number
+			more = err == nil
+			if files += len(entries); files > mostFiles || ctx.Err() != nil {
+				_ = folder.Close()
+				return size, cmp.Or(ctx.Err(), errTooManyFiles)
 			}
-			return nil // it went meanwhile
-		}
-		if files++; files > mostFiles {
-			return errTooManyFiles
-		}
-		if info, err := e.Info(); err == nil {
-			if s, ok := info.Sys().(*syscall.Stat_t); ok {
-				size += s.Blocks * 512 / int64(max(s.Nlink, 1)) // a folder's links are few, and its blocks too
+			for _, e := range entries {
+				if e.IsDir() {
+					folders = append(folders, name+"/"+e.Name())
+				}
+				if info, err := e.Info(); err == nil {
+					size += taken(info)
+				}
 			}
 		}
-		if size >= most {
-			return fs.SkipAll
-		}
-		return ctx.Err()
-	})
-	return size, err
+		_ = folder.Close()
+	}
+	return size, ctx.Err()
+}
+
+// taken is what a file takes, in parts if it has several names. A folder has few, and takes little itself.
+func taken(info fs.FileInfo) int64 {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	return s.Blocks * 512 / max(int64(s.Nlink), 1)
 }
 
 // freeSpace gives what is left of the file system that holds the first of the folders that can be asked about.

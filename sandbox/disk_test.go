@@ -123,7 +123,8 @@ func TestDocker_Disk(t *testing.T) {
 	if schemas.CodeOf(err) != schemas.CodeUnknown || !strings.Contains(fmt.Sprint(err), "its files take more than 64 MiB") {
 		t.Fatalf("%+v, %v", x, err)
 	}
-	if s, err := w.Status(t.Context(), filler); err != nil || s.State != "stopped" || !slices.ContainsFunc(s.Missing, func(m string) bool { return strings.Contains(m, "above 64 MiB") }) {
+	await(t, func() bool { return strings.HasPrefix(w.state(filler), "stopped") })
+	if s, err := w.Status(t.Context(), filler); err != nil || !slices.ContainsFunc(s.Missing, func(m string) bool { return strings.Contains(m, "above 64 MiB") }) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	t.Log(w.sh(filler, "du -sm /workspace; rm /workspace/f*; sleep 5; du -sm /workspace"))
