@@ -214,7 +214,7 @@ func (in *asked) readFile(r *http.Request) error {
 		return nil
 	case len(in.files) > 1:
 		return errShape
-	case len(in.files[0].Data) >= maxBody:
+	case len(in.files[0].Data) >= maxBody && len(in.files[0].Data) > bot.MaxUpload(in.files[0].Name):
 		return &http.MaxBytesError{Limit: maxBody}
 	}
 	in.Verb, in.file, in.files = "upload", &in.files[0], nil

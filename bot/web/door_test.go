@@ -275,6 +275,12 @@ func TestUpload(t *testing.T) {
 	if f := s.last().File; f == nil || f.Name != "mcp.json" || len(f.Data) != 300 || s.last().Verb != "upload" {
 		t.Errorf("the bot got %+v", s.last())
 	}
+	if code, body := send("tool.mcpb", 3<<20); code != 200 || len(s.last().File.Data) != 3<<20 {
+		t.Errorf("a bundle may be larger: %d %s", code, body)
+	}
+	if code, body := send("tool.mcpb", 22<<20); code != 413 {
+		t.Errorf("%d %s", code, body)
+	}
 	if code, body := send("big.json", 1<<20); code != 413 || !strings.Contains(body, "larger than 1 MiB") {
 		t.Errorf("%d %s", code, body)
 	}

@@ -35,8 +35,9 @@ const send = (text, files) => {
   return perform((tag) => (files?.length ? net.attach(text, files, tag) : net.ask({ text, tag })));
 };
 const upload = (file) => {
-  if (file.size <= 1 << 20) return perform((tag) => net.upload(file, tag));
-  append({ kind: "reply", reply: { bad: true, code: "too_large", blocks: [{ text: `${file.name} is larger than 1 MiB; it was not sent` }] } }, true);
+  const most = /\.(mcpb|dxt)$/i.test(file.name) ? 20 : 1; // a bundle brings a server's files
+  if (file.size <= most << 20) return perform((tag) => net.upload(file, tag));
+  append({ kind: "reply", reply: { bad: true, code: "too_large", blocks: [{ text: `${file.name} is larger than ${most} MiB; it was not sent` }] } }, true);
 };
 
 function on(entry) {

@@ -54,7 +54,7 @@ export function setupComposer({ send, upload }) {
 }
 
 // isConfig tells a config to add, which is sent at once, from a file to talk about.
-const isConfig = (f) => /\.(jsonc?|toml|ya?ml|mcpb)$/i.test(f.name);
+const isConfig = (f) => /\.(jsonc?|toml|ya?ml|mcpb|dxt)$/i.test(f.name);
 
 function add(f) {
   if (f.size > maxFile || files.length >= maxFiles) {
