@@ -36,6 +36,7 @@ func (t *turn) ask(ctx context.Context, o *offer) (Message, Stop, error) {
 			t.board.status("the answer was cut off, asks again")
 			wait(ctx, cutWait)
 		default:
+			t.a.opt.Log.Warn("a model gave no whole answer", "thread", t.caller.Thread, "model", t.choice.Name, "err", err, "cause", errors.Unwrap(err))
 			t.board.settle(textOf(m))
 			return m, stop, known(err)
 		}

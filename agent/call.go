@@ -30,6 +30,9 @@ func (t *turn) perform(ctx context.Context, calls []Call, o *offer) Message {
 	jobs := make([]job, len(calls))
 	for i, c := range calls {
 		jobs[i] = t.job(c, o)
+		if u := o.byName[c.Name]; u != nil && u.hidden {
+			t.find(c.Name)
+		}
 	}
 	for i := 0; i < len(jobs); {
 		n := i + 1

@@ -99,7 +99,7 @@ func (t *turn) compact(ctx context.Context, o *offer, forced bool) error {
 	filled, before := t.filled(o), t.size()
 	keep := min(keptResults, t.full()*bytesPerToken/3)
 	messages := prune(t.talk.messages, keep)
-	dropImages(messages, 2)
+	dropImages(messages, 2, maxPictures)
 	if err := t.replace(messages); err != nil {
 		return err
 	}

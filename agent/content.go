@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	maxResult       = 20_000  // characters of a result that the model reads
-	maxImage        = 5 << 20 // bytes
-	maxImages       = 8       // of one message, and of one answer's results
-	maxDescription  = 1024    // characters
+	maxResult       = 20_000   // characters of a result that the model reads
+	maxImage        = 5 << 20  // bytes
+	maxImages       = 8        // of one message, and of one answer's results
+	maxPictures     = 20 << 20 // bytes of pictures in one request; providers take about 32 MB as base64
+	maxDescription  = 1024     // characters
 	registryCutMark = "[cut by bobbin:"
 )
 

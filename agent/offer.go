@@ -25,6 +25,7 @@ type usable struct {
 	from     string // whose results it gives
 	server   string // whose words they bring, "" if only bobbin's
 	reads    bool   // its arguments name that server
+	hidden   bool   // it has to be found before it is shown
 	readOnly bool
 	input    json.RawMessage
 	do       func(ctx context.Context, c schemas.Caller, args json.RawMessage, wary []string, waiting func(string)) (schemas.Result, error)
@@ -55,8 +56,9 @@ func (t *turn) offered(ctx context.Context) (*offer, error) {
 		if o.byName[tool.Model] != nil || tool.Model == "" {
 			continue
 		}
-		o.byName[tool.Model] = t.serverTool(tool)
-		if !hidden {
+		u := t.serverTool(tool)
+		u.hidden = hidden
+		if o.byName[tool.Model] = u; !hidden {
 			o.list = append(o.list, shown(tool))
 		}
 	}

@@ -56,6 +56,7 @@ func request(messages []Message, model string) []Message {
 		m.Parts = parts
 		out = append(out, m)
 	}
+	dropImages(out, 2*maxImages, maxPictures)
 	return out
 }
 

@@ -141,26 +141,27 @@ func single(p Part) Part {
 
 func same(a, b []Message) bool { return reflect.DeepEqual(a, b) }
 
-// dropImages puts words in the place of all pictures but the newest few.
-func dropImages(messages []Message, keep int) (dropped bool) {
+// dropImages puts words in the place of all pictures but the newest few, of at most so many bytes together.
+func dropImages(messages []Message, keep, size int) (dropped bool) {
+	fits := func(i Image) bool {
+		keep--
+		size -= len(i.Data)
+		return keep >= 0 && size >= 0
+	}
 	for n := len(messages) - 1; n >= 0; n-- {
 		for i := len(messages[n].Parts) - 1; i >= 0; i-- {
 			p := &messages[n].Parts[i]
-			switch {
-			case p.Image != nil && keep > 0:
-				keep--
-			case p.Image != nil:
+			if p.Image != nil && !fits(*p.Image) {
 				*p, dropped = Part{Text: "[a picture that is no longer kept]"}, true
-			case p.Result != nil && len(p.Result.Images) > 0:
-				r := *p.Result
-				left := min(keep, len(r.Images))
-				keep -= left
-				if left < len(r.Images) {
-					r.Images, dropped = slices.Clone(r.Images[:left]), true
-					r.Text += "\n[pictures that are no longer kept]"
-				}
-				p.Result = &r
 			}
+			if p.Result == nil || len(p.Result.Images) == 0 {
+				continue
+			}
+			r := *p.Result
+			if r.Images = slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return !fits(i) }); len(r.Images) < len(p.Result.Images) {
+				r.Text, dropped = r.Text+"\n[pictures that are no longer kept]", true
+			}
+			p.Result = &r
 		}
 	}
 	return dropped

@@ -174,14 +174,14 @@ func (a *Agent) Reset(ctx context.Context, c schemas.Caller) error {
 	if !c.Manages() {
 		return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can make the assistant forget its conversation"}
 	}
-	if _, err := a.Stop(ctx, c); err != nil {
-		return err
-	}
 	dir, err := a.folder(c.Thread)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
+	if _, err := a.Stop(ctx, c); err != nil {
+		return err
+	}
 	wait, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
 	unlock, err := dir.Lock(wait, lockTurn)
@@ -193,4 +193,34 @@ func (a *Agent) Reset(ctx context.Context, c schemas.Caller) error {
 		return &schemas.Error{Code: schemas.CodeInternal, Text: "the conversation could not be deleted", Err: err}
 	}
 	return change(ctx, dir, func(s *settings) { s.Found = nil })
+}
+
+// Drop deletes all that is kept of a thread: it is gone on its platform. An answer on its way is stopped first.
+func (a *Agent) Drop(ctx context.Context, id schemas.ThreadID) error {
+	if !id.Valid() || !a.opt.Chats.Has(string(id)) {
+		return nil
+	}
+	dir, err := a.folder(id)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	a.mu.Lock()
+	if th := a.threads[id]; th != nil {
+		for _, t := range append([]*turn{th.running}, th.behind...) {
+			t.cancel(&stopped{"the thread is gone"})
+		}
+	}
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	unlock, err := dir.Lock(ctx, lockTurn)
+	if err != nil {
+		return &schemas.Error{Code: schemas.CodeConflict, Text: "an answer is still on its way", Err: err}
+	}
+	defer unlock()
+	if err := a.opt.Chats.RemoveAll(string(id)); err != nil {
+		return &schemas.Error{Code: schemas.CodeInternal, Text: "the conversation could not be deleted", Err: err}
+	}
+	return nil
 }

@@ -78,7 +78,7 @@ func (t *transcript) load() (bad int, err error) {
 	t.size = int64(len(raw))
 	pictures := false
 	if len(raw) > largeImages {
-		pictures = dropImages(t.messages, 0)
+		pictures = dropImages(t.messages, 0, 0)
 	}
 	if bad == 0 && whole && !pictures && len(t.messages) == len(read) {
 		return 0, nil
@@ -129,7 +129,7 @@ func (t *transcript) append(messages ...Message) error {
 		return err
 	}
 	if t.size+int64(len(raw)) > maxTranscript {
-		dropImages(t.messages, 0)
+		dropImages(t.messages, 0, 0)
 		if err := t.rewrite(t.messages); err != nil {
 			return err
 		}
