@@ -105,3 +105,25 @@ func TestSandbox_Bundle(t *testing.T) {
 	p.within(time.Minute, "your sandbox is removed")
 	p.end()
 }
+
+// TestSandbox_RegistryEntry: a pasted server.json leads to the installation of its package, with the arguments that it names.
+func TestSandbox_RegistryEntry(t *testing.T) {
+	b := newBoxed(t)
+	b.registry()
+	ann := someone("ann")
+	p := b.chat(ann)
+	p.say(`/mcp add-json {"name":"io.github.acme/all","version":"1.0.0","packages":[{"registryType":"npm","identifier":"@modelcontextprotocol/server-everything","transport":{"type":"stdio"},` +
+		`"packageArguments":[{"type":"positional","value":"stdio"}],"environmentVariables":[{"name":"LEVEL","default":"info","choices":["info","debug"]},{"name":"EXTRA"}]}]}`)
+	card := p.within(time.Minute, `1 added: all.*Give values`)
+	shows(t, "the card", card, `package +@modelcontextprotocol/server-everything +npm`, `integrity +sha512-`, `index\.js stdio`, `called all here`, `LEVEL`)
+	p.say("1")
+	p.within(3*time.Minute, `all is ready in [^\n]*tools`)
+	shows(t, "a call", p.do(`/mcp call all.echo {"message":"hi"}`), "Echo: hi")
+	p.say("/mcp remove all")
+	p.hear(`1\) Confirm`)
+	p.say("1")
+	p.within(time.Minute, `is deleted from the sandbox`)
+	p.say("/mcp sandbox stop remove", "1")
+	p.within(time.Minute, "your sandbox is removed")
+	p.end()
+}
