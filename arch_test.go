@@ -43,6 +43,7 @@ var rooms = map[string][]string{
 	"agent/model/gemini":        {"agent", "agent/model/internal/link"},
 	"agent/model/internal/link": {"agent"},
 	"agent/model/modeltest":     nil,
+	"observe":                   {"agent"},
 	"oauth":                     nil,
 	"egress":                    nil,
 	"proxy":                     nil,

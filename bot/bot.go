@@ -124,6 +124,10 @@ type Options struct {
 	// Allow opens hosts of private networks.
 	Allow safehttp.Allow
 
+	// Observe, if not nil, is told of each request when it begins, and by what it gives back when it ends: with "" or the code of
+	// the refusal. command is one of few words.
+	Observe func(ctx context.Context, door schemas.Door, command string) (context.Context, func(schemas.Code))
+
 	CardTTL   time.Duration    // how long a card waits for its answer; 0 = 10 min
 	StartWait time.Duration    // how long servers that start are waited for; 0 = 35 s, more than they get to connect
 	Now       func() time.Time // nil = time.Now

@@ -35,11 +35,35 @@ func (b *Bot) Handle(ctx context.Context, r Request) Reply {
 	if t.tell == nil {
 		t.tell = func(string) {}
 	}
+	end := func(schemas.Code) {}
+	if b.opt.Observe != nil {
+		ctx, end = b.opt.Observe(ctx, t.caller.Door, b.command(r))
+	}
 	reply, err := b.route(ctx, t, r)
 	if err != nil {
 		reply = b.refusal(t.caller, err)
 	}
+	end(reply.Code)
 	return reply
+}
+
+// command names what a request is about without a word of the member's.
+func (b *Bot) command(r Request) string {
+	words := strings.Fields(r.Verb)
+	switch text := strings.Fields(r.Text); {
+	case r.Action != nil:
+		return "press"
+	case r.Verb == "" && len(text) > 0 && text[0] == "/mcp":
+		words = text[1:]
+	case r.Verb == "" && len(text) > 0 && text[0] == "/chat":
+		return "chat"
+	case r.Verb == "":
+		return "message"
+	}
+	if v, _ := b.find(words); v != nil {
+		return "mcp " + v.Name
+	}
+	return "mcp"
 }
 
 func (b *Bot) route(ctx context.Context, t turn, r Request) (Reply, error) {

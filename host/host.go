@@ -23,6 +23,7 @@ import (
 	"bobbin/internal/safehttp"
 	"bobbin/mcpstore"
 	"bobbin/oauth"
+	"bobbin/observe"
 	"bobbin/registry"
 	"bobbin/sandbox"
 	"bobbin/schemas"
@@ -42,6 +43,7 @@ type Options struct {
 	Connect   Connect
 	Container Container
 	Assistant Assistant
+	Observe   *observe.Observer // nil: nothing is measured
 }
 
 // Assistant is who answers messages. Without models nobody does, and people are told how the operator sets one up.
@@ -136,8 +138,13 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	var models []agent.Choice
+	for _, m := range opt.Assistant.Models {
+		models = append(models, opt.Observe.Model(m))
+	}
+	calls := measured{h.Registry, opt.Observe}
 	assistant, err := agent.New(agent.Options{
-		Tools: h.Registry, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Models: opt.Assistant.Models,
+		Tools: calls, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Models: models,
 		Prompt: opt.Assistant.Prompt, MemberTokens: opt.Assistant.MemberTokens, ThreadTokens: opt.Assistant.ThreadTokens, Log: opt.Log,
 	})
 	if err != nil {
@@ -146,7 +153,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	talk := bot.Options{
 		Assistant: assistant,
 		Config:    h.Store, Past: h.Store, Rules: h.Store,
-		Tools: h.Registry, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
+		Tools: calls, Observe: opt.Observe.Request, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
 		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry}, Revoke: h.SignIns, Loans: h.Store,
 		Allow: opt.Allow, Import: mcpstore.Import, Place: place,
@@ -158,6 +165,16 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	h.Bot = bot.New(talk)
 	late.bot, late.live = h.Bot, h.Registry
 	return h, nil
+}
+
+// measured is the registry with its calls measured.
+type measured struct {
+	*registry.Registry
+	by *observe.Observer
+}
+
+func (m measured) Call(ctx context.Context, in schemas.Call) (schemas.Result, error) {
+	return m.by.Call(ctx, m.Registry, in)
 }
 
 // gate lets the registry ask and tell through the bot, which is made after it.

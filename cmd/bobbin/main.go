@@ -18,6 +18,7 @@ import (
 
 	"bobbin/host"
 	"bobbin/internal/safehttp"
+	"bobbin/observe"
 	"bobbin/schemas"
 )
 
@@ -43,6 +44,7 @@ type Main struct {
 
 	containers containerFlags
 	models     modelFlags
+	observer   *observe.Observer // nil: nothing is measured
 }
 
 // NewMain returns a program that talks over the three streams.
@@ -130,7 +132,7 @@ func (m *Main) open(ctx context.Context, log *slog.Logger, connect host.Connect)
 	if err != nil {
 		return nil, err
 	}
-	return host.Open(ctx, host.Options{Allow: allow, Container: boxes, Assistant: who, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
+	return host.Open(ctx, host.Options{Allow: allow, Container: boxes, Assistant: who, Observe: m.observer, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
 }
 
 // checkUser judges the --user of chat and serve.

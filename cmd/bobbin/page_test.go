@@ -61,7 +61,13 @@ type drawing struct {
 // serve starts the local page on a free port and opens its link.
 func serve(t testing.TB, data string) *page {
 	t.Helper()
-	p := &page{process: bobbin(t, data, "serve", "--listen", "127.0.0.1:0")}
+	return serveWith(t, nil, data)
+}
+
+// serveWith is serve with more in its environment and on its command line.
+func serveWith(t testing.TB, env []string, data string, args ...string) *page {
+	t.Helper()
+	p := &page{process: bobbinWith(t, env, data, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)}
 	link := p.hear(`(http://127\.0\.0\.1:\d+)(/\?token=\S+)`)
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 func (m *Main) serveCommand() *cobra.Command {
-	var listen, user, public string
+	var listen, user, public, metrics string
 	var flags discordFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the local web page, and Discord when there is a token", Args: cobra.NoArgs,
@@ -29,17 +29,18 @@ func (m *Main) serveCommand() *cobra.Command {
 			if err := checkUser(user); err != nil {
 				return err
 			}
-			return m.serve(c.Context(), listen, user, public, &flags)
+			return m.serve(c.Context(), listen, user, public, metrics, &flags)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "loopback address of the page (BOBBIN_LISTEN)")
 	c.Flags().StringVar(&user, "user", "operator", "who you are on the page (BOBBIN_USER)")
 	c.Flags().StringVar(&public, "public-url", "", "address at which members' browsers reach the pages for signing in, such as https://bot.example.com (BOBBIN_PUBLIC_URL)")
+	c.Flags().StringVar(&metrics, "metrics", "", "address that serves /metrics for Prometheus and /healthz, such as 127.0.0.1:9464 (BOBBIN_METRICS); traces go where OTEL_EXPORTER_OTLP_ENDPOINT says")
 	flags.add(c.Flags())
 	return c
 }
 
-func (m *Main) serve(ctx context.Context, listen, user, public string, flags *discordFlags) error {
+func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, flags *discordFlags) error {
 	l, err := loopback(listen)
 	if err != nil {
 		return err
@@ -54,6 +55,11 @@ func (m *Main) serve(ctx context.Context, listen, user, public string, flags *di
 		return err
 	}
 	here := func() (string, error) { return "http://" + l.Addr().String(), nil }
+	watch, err := openTelemetry(ctx, metrics)
+	if err != nil {
+		return err
+	}
+	m.observer = watch.Observer
 	h, err := m.open(ctx, log, host.Connect{Public: strings.TrimSuffix(public, "/"), Local: here, Login: login})
 	if err != nil {
 		return err
@@ -76,6 +82,7 @@ func (m *Main) serve(ctx context.Context, listen, user, public string, flags *di
 		}
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return serveHTTP(ctx, door, withSignIns(h, door.Handler()), l) })
+		g.Go(func() error { return watch.run(ctx) })
 		if far != nil {
 			g.Go(func() error { return far.Run(ctx) })
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -32,11 +33,19 @@ func (s *Session) Call(ctx context.Context, name string, args json.RawMessage, p
 	params = append(params, `,"arguments":`...)
 	params = append(params, object...)
 	params = append(params, '}')
-	r := &request{method: string(mcp.MethodToolsCall), params: params, name: name, progress: progress}
+	r := &request{method: string(mcp.MethodToolsCall), params: params, name: name, progress: progress, trace: traceparent(ctx)}
 	if tool, ok := s.shown.Load(name); ok {
 		r.headers = mcp.GenerateParamHeaders(tool.(*mcp.Tool), params)
 	}
 	return s.rounds(ctx, r)
+}
+
+// traceparent is the span that a call belongs to, by W3C Trace Context, level 1; "" without one.
+func traceparent(ctx context.Context) string {
+	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
+		return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String()
+	}
+	return ""
 }
 
 var errNotObject = errors.New("not a JSON object")

@@ -32,6 +32,7 @@ type request struct {
 	name     string            // the tool, prompt or resource, for the Mcp-Name header
 	headers  map[string]string // Mcp-Param-* headers (SEP-2243)
 	progress func(json.RawMessage)
+	trace    string     // of the caller, as W3C's traceparent; "" = none
 	stream   bool       // lives until its context ends; its total size has no limit
 	hand     *handshake // set while the protocol version is being agreed
 }
@@ -50,6 +51,12 @@ func (r *request) encode(id int64, meta string) []byte {
 	b = append(b, `,"method":"`...)
 	b = append(b, r.method...)
 	b = append(b, '"')
+	if r.trace != "" { // SEP-414
+		if meta != "" {
+			meta += ","
+		}
+		meta += `"traceparent":"` + r.trace + `"`
+	}
 	if r.hand != nil || meta == "" && r.progress == nil {
 		if r.params != nil {
 			b = append(b, `,"params":`...)
