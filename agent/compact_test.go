@@ -139,3 +139,31 @@ func TestCompact_SummaryFails(t *testing.T) {
 	}
 	w.say("and now?")
 }
+
+// What is too long even to be shortened is given to the model with less of its beginning each time.
+func TestCompact_SummaryTooLong(t *testing.T) {
+	long := &agent.Failure{Text: "too long", TooLong: true}
+	var sizes []int
+	seen := func(then reply) reply {
+		return func(ctx context.Context, r agent.Request, yield func(agent.Event, error) bool) {
+			sizes = append(sizes, len(wrote(r, 0)))
+			then(ctx, r, yield)
+		}
+	}
+	w := newWorld(t, []reply{says(strings.Repeat("long ago ", 2000)), fails(long), seen(fails(long)), seen(fails(long)), seen(summary(t, "short")), says("fine")})
+	w.say("hello")
+	if got := w.say("and?"); got.Text != "fine" || len(sizes) != 3 || sizes[1] > sizes[0]*6/10 || sizes[2] > sizes[1]*6/10 {
+		t.Errorf("%v %+v", sizes, got)
+	}
+}
+
+// Where the window is unknown, a conversation is shortened at an estimate.
+func TestCompact_UnknownWindow(t *testing.T) {
+	w := newWorld(t, []reply{uncounted(says(strings.Repeat("word ", 40_000))), uncounted(says(strings.Repeat("word ", 45_000))), summary(t, "words"), says("fine")})
+	w.say("one")
+	w.say("two")
+	w.say("three")
+	if r := w.model.last(); len(r.Messages) != 1 || !strings.Contains(wrote(r, 0), "words") {
+		t.Errorf("%d messages", len(r.Messages))
+	}
+}

@@ -324,3 +324,22 @@ func TestSay_ManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Two processes never answer in one thread at once.
+func TestSay_AnotherBobbin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		w := newWorld(t, []reply{gated(let, says("one")), says("two")})
+		first := w.began(alice(), "one")
+		a := w.Agent
+		w.open() // knows nothing of the first
+		_, err := w.Say(t.Context(), schemas.Said{Caller: alice(), Text: "two"}, nil)
+		if e, ok := errors.AsType[*schemas.Error](err); !ok || e.Code != schemas.CodeNotReady || !strings.Contains(e.Text, "another bobbin answers") {
+			t.Error(err)
+		}
+		w.Agent = a
+		close(let)
+		<-first
+		w.say("two")
+	})
+}
