@@ -38,4 +38,6 @@ func StepLine(s schemas.Step, me schemas.MemberID) string {
 }
 
 // Over reports whether a step goes on no longer.
-func Over(s schemas.Step) bool { return s.State != schemas.StepWaiting && s.State != schemas.StepRunning }
+func Over(s schemas.Step) bool {
+	return s.State != schemas.StepWaiting && s.State != schemas.StepRunning
+}

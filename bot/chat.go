@@ -234,6 +234,8 @@ func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error)
 	select {
 	case <-x.turn:
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		return s.end(schemas.Answering{Why: "stopped before it began"}), nil
 	}
 	answer, err := b.opt.Assistant.Say(ctx, said, s.running)
@@ -279,22 +281,34 @@ func (b *Bot) stopCard(x *talk) Reply {
 	return r
 }
 
-// upload picks the one file of a message that is a config to add, not something to talk about.
-func (t turn) upload(text string) *schemas.File {
-	if t.file != nil || len(t.files) != 1 {
+// brought picks the one file of a message that is a config to add, not something to talk about: it says so itself, or there is not a
+// word with it, or nobody to talk to.
+func (b *Bot) brought(ctx context.Context, t turn, text string) *schemas.File {
+	if t.file != nil || len(t.files) == 0 {
 		return t.file
 	}
-	f := t.files[0]
-	name := strings.ToLower(f.Name)
-	likely := slices.ContainsFunc([]string{".json", ".jsonc", ".toml", ".yaml", ".yml"}, func(end string) bool { return strings.HasSuffix(name, end) })
-	switch {
-	case strings.HasSuffix(name, ".mcpb"), strings.HasSuffix(name, ".dxt"):
-	case !utf8.Valid(f.Data):
-		return nil
-	case slices.ContainsFunc([]string{"mcpServers", "mcp_servers"}, func(w string) bool { return strings.Contains(string(f.Data), w) }):
-	case likely && text == "":
-	default:
+	ms, err := b.models(ctx, t.caller.Thread)
+	alone := err == nil && len(ms) == 0 || text == ""
+	var found []schemas.File
+	for _, f := range t.files {
+		if isUpload(f, alone) {
+			found = append(found, f)
+		}
+	}
+	if len(found) != 1 || alone && len(ms) > 0 && len(t.files) > 1 {
 		return nil
 	}
-	return &f
+	return &found[0]
+}
+
+func isUpload(f schemas.File, alone bool) bool {
+	name := strings.ToLower(f.Name)
+	ends := func(with ...string) bool {
+		return slices.ContainsFunc(with, func(end string) bool { return strings.HasSuffix(name, end) })
+	}
+	if ends(".mcpb", ".dxt") {
+		return true
+	}
+	says := strings.Contains(string(f.Data), "mcpServers") || strings.Contains(string(f.Data), "mcp_servers")
+	return utf8.Valid(f.Data) && (says || alone && ends(".json", ".jsonc", ".toml", ".yaml", ".yml"))
 }

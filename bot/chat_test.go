@@ -359,7 +359,18 @@ func TestChat_Fails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.err, p.hold = nil, make(chan struct{})
 	r = w.bot.Handle(ctx, bot.Request{Caller: alice(), Text: "hello", Stream: func(bot.Reply) { cancel() }})
-	if a := answered(t, r); a.Why != "stopped by @alice" || r.Bad {
+	if a := answered(t, r); a.Why != "stopped before it began" || r.Bad {
+		t.Errorf("%+v", r)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	shown := 0
+	p.steps = []schemas.Answering{{Text: "I look"}}
+	r = w.bot.Handle(ctx, bot.Request{Caller: alice(), Text: "hello", Stream: func(bot.Reply) {
+		if shown++; shown == 2 {
+			cancel()
+		}
+	}})
+	if a := answered(t, r); a.Why != "stopped by @alice" || a.Text != "I look" || r.Bad {
 		t.Errorf("%+v", r)
 	}
 }

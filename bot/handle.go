@@ -109,8 +109,8 @@ func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
 		return b.line(ctx, t, "help", map[string]string{"topic": rest})
 	case strings.HasPrefix(text, "/"):
 		return Reply{}, invalid("I know no such command", "`/mcp help` lists what there is")
-	case t.upload(text) != nil:
-		t.file = t.upload(text)
+	case b.brought(ctx, t, text) != nil:
+		t.file = b.brought(ctx, t, text)
 		return b.line(ctx, t, "upload", nil)
 	case looksLikeConfig(text):
 		return b.line(ctx, t, "add-json", map[string]string{"json": text})

@@ -233,6 +233,10 @@ func (t *turn) help() bool {
 func (t *turn) answer(ctx context.Context, r bot.Reply) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restWait)
 	defer cancel()
+	if silent(r) && t.message() { // what the button did shows by itself
+		t.later(ctx, false)
+		return
+	}
 	if t.first == 0 && formOnly(r) && t.i.Type != wire.Submitted {
 		f := &draft{reply: r, on: t.on, member: t.caller.Member, values: map[string]string{}}
 		if t.message() && r.Replace != "" && r.Replace == t.id { // Discord does not tell that a modal was closed

@@ -270,8 +270,11 @@ func (d *Door) missed(ctx context.Context, channel string, g gap) (found []wire.
 		for _, m := range page {
 			after = max(after, number(m.ID))
 			m.ChannelID, m.GuildID = channel, g.guild // Discord leaves the guild out here
-			if d.forUs(m) {
+			switch {
+			case d.forUs(m):
 				found = append(found, m)
+			case overheard(m): // of what nobody asked for, the newest is answered alone
+				found = append(slices.DeleteFunc(found, func(o wire.Message) bool { return !d.forUs(o) }), m)
 			}
 		}
 		if len(page) < 100 {

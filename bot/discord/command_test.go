@@ -28,5 +28,9 @@ func TestCommand_FitsDiscord(t *testing.T) {
 		} else {
 			t.Logf("%s: %d subcommands and groups, %d characters", name, len(c.Options), n)
 		}
+		chat, err := draw.Chat((&mind{}).bot().ChatVerbs(), locales)
+		if n := draw.Size(chat); err != nil || n > wire.MaxCommandText || len(chat.Options) == 0 || len(chat.Options) > wire.MaxOptions {
+			t.Errorf("%s: /chat has %d subcommands and %d characters: %v", name, len(chat.Options), n, err)
+		}
 	}
 }

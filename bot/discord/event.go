@@ -36,10 +36,14 @@ type pulse struct {
 	registers sync.Once
 }
 
-// Run registers /mcp, answers what comes in and tells threads what happens by itself, until ctx ends. It waits for everything that it
+// Run registers /mcp and /chat, answers what comes in and tells threads what happens by itself, until ctx ends. It waits for everything that it
 // started. It returns early with a *schemas.Error in words when Discord says that no retry can help. It may be called once.
 func (d *Door) Run(ctx context.Context) error {
 	command, err := draw.Command(d.opt.Bot.Verbs(), d.opt.Locales)
+	if err != nil {
+		return err
+	}
+	chat, err := draw.Chat(d.opt.Bot.ChatVerbs(), d.opt.Locales)
 	if err != nil {
 		return err
 	}
@@ -61,7 +65,7 @@ func (d *Door) Run(ctx context.Context) error {
 	ready := func(r link.Ready) {
 		d.ready(r)
 		d.registers.Do(func() {
-			loops.Go(func() { d.register(ctx, r.Application, command) })
+			loops.Go(func() { d.register(ctx, r.Application, command, chat) })
 			loops.Go(func() { d.census(ctx) })
 		})
 	}
@@ -99,21 +103,22 @@ func (d *Door) safely(f func()) {
 	f()
 }
 
-// register tells Discord what /mcp looks like, until it took it.
-func (d *Door) register(ctx context.Context, app string, command wire.Command) {
+// register tells Discord what /mcp and /chat look like, until it took them. With somebody else's session texts are not this door's, and
+// neither is /chat.
+func (d *Door) register(ctx context.Context, app string, command, chat wire.Command) {
 	for wait := time.Second; ; wait = min(2*wait, 5*time.Minute) {
 		try, cancel := context.WithTimeout(ctx, time.Minute)
 		var err error
 		if d.attached != nil {
 			err = d.rest.Upsert(try, app, command)
 		} else {
-			err = d.rest.Register(try, app, []wire.Command{command})
+			err = d.rest.Register(try, app, []wire.Command{command, chat})
 		}
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		d.opt.Log.Warn("Discord did not take the command /mcp; "+unregistered(err), "again_in", wait, "err", err)
+		d.opt.Log.Warn("Discord did not take the commands; "+unregistered(err), "again_in", wait, "err", err)
 		if !pause(ctx, wait) {
 			return
 		}

@@ -63,8 +63,11 @@ func given(options []wire.Option) (verb string, args []wire.Option) {
 
 func (t *turn) command(ctx context.Context) {
 	verb, options := given(t.i.Data.Options)
+	if t.i.Data.Name == "chat" {
+		verb = "chat " + verb
+	}
 	r := bot.Request{Caller: t.caller, Verb: verb, Args: map[string]string{}}
-	t.private = verb == "help" || strings.HasPrefix(verb, "secrets")
+	t.private = t.help() || verb == "chat usage" || strings.HasPrefix(verb, "secrets")
 	for _, o := range options {
 		if o.Type != wire.AttachmentOption {
 			r.Args[o.Name] = o.Text()
@@ -99,8 +102,11 @@ func (t *turn) complete(ctx context.Context) {
 			typed, name = o.Text(), o.Name
 		}
 	}
-	line := "/mcp " + verb + " "
-	for _, v := range t.d.opt.Bot.Verbs() {
+	line, verbs := "/mcp "+verb+" ", t.d.opt.Bot.Verbs
+	if t.i.Data.Name == "chat" {
+		line, verbs = "/chat "+verb+" ", t.d.opt.Bot.ChatVerbs
+	}
+	for _, v := range verbs() {
 		if v.Name != verb {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 
 // mind is everything behind a bot: one server called notes in every thread, and a config that is read as slowly as a test wants.
 type mind struct {
+	chat     *talker // nil: no model is set
 	mu       sync.Mutex
 	load     func(ctx context.Context, thread schemas.ThreadID) // called at every look; may wait
 	restart  func(ctx context.Context)
@@ -24,7 +25,7 @@ type mind struct {
 }
 
 func (m *mind) bot() *bot.Bot {
-	return bot.New(bot.Options{Config: m, Past: m, Rules: m, Tools: m, Live: m, Held: m, Resources: m, Prompts: m, Secrets: m, Forget: m, Drop: m, Journal: m,
+	opt := bot.Options{Config: m, Past: m, Rules: m, Tools: m, Live: m, Held: m, Resources: m, Prompts: m, Secrets: m, Forget: m, Drop: m, Journal: m,
 		Import: func(name string, data []byte, _ string) schemas.Import {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -32,7 +33,11 @@ func (m *mind) bot() *bot.Bot {
 			return schemas.Import{Problems: schemas.Problems{{File: name, Text: "nothing is ever right"}}}
 		},
 		Place: func(schemas.ThreadID) schemas.Place { return schemas.Place{Available: true, Where: "nowhere"} },
-	})
+	}
+	if m.chat != nil {
+		opt.Assistant = m.chat
+	}
+	return bot.New(opt)
 }
 
 func notes() schemas.Entry {

@@ -7,6 +7,7 @@ import (
 
 	"bobbin/bot"
 	"bobbin/bot/discord/internal/link"
+	"bobbin/schemas"
 )
 
 // Bounds of what threads are told.
@@ -20,6 +21,9 @@ func (d *Door) pump(notices <-chan bot.Notice) {
 	for n := range notices {
 		if len(n.Reply.Blocks) == 0 && n.Reply.Form == nil && len(n.Reply.Choices) == 0 && n.Reply.Replace == "" {
 			continue // the list changed, which nobody sees here
+		}
+		if n.Door == schemas.DoorDiscord || n.Door != "" && n.Reply.Replace == "" {
+			continue // our own answer, or one that is not whole yet
 		}
 		if !d.tells.add(&d.slow, string(n.Thread), maxTells, func(ctx context.Context) { d.safely(func() { d.tell(ctx, n) }) }) {
 			d.opt.Log.Warn("discord: too much goes on, a notice is not posted", "thread", n.Thread)

@@ -2,7 +2,6 @@ package discord
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +29,7 @@ const (
 // message takes up what was written where the door listens. It never blocks.
 func (d *Door) message(shard int, m wire.Message) {
 	d.grave.exists(m.ChannelID, place{Guild: m.GuildID})
-	forUs := d.forUs(m)
+	forUs := d.forUs(m) || overheard(m)
 	h := &d.heard
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,9 +52,27 @@ func (d *Door) take(m wire.Message) {
 	if !d.heard.take(m.ID) {
 		return
 	}
-	if !d.talks.add(&d.slow, m.ChannelID, maxLane, func(ctx context.Context) { d.safely(func() { d.respond(ctx, m) }) }) {
+	if !d.talks.add(&d.slow, m.ChannelID, maxLane, func(ctx context.Context) { d.inTurn(ctx, m) }) {
 		d.opt.Log.Warn("discord: too much goes on, a message is not answered", "channel", m.ChannelID, "message", m.ID)
 	}
+}
+
+// inTurn answers a message, and returns when it is answered or the assistant has taken it up: that keeps its messages in order by
+// itself, and a command must not wait for it.
+func (d *Door) inTurn(ctx context.Context, m wire.Message) {
+	if !d.forUs(m) && !d.opt.Bot.Overhears(ctx, schemas.ThreadID(m.ChannelID)) {
+		return
+	}
+	taken := make(chan struct{})
+	take := sync.OnceFunc(func() { close(taken) })
+	work := func(ctx context.Context) {
+		defer take()
+		d.safely(func() { d.respond(ctx, m, take) })
+	}
+	if !d.slow.spawn(work) {
+		work(ctx)
+	}
+	<-taken
 }
 
 func (d *Door) me() string {
@@ -64,10 +81,20 @@ func (d *Door) me() string {
 	return d.self.User
 }
 
-// forUs reports whether a person speaks to the bot: with its mention, in reply to it, alone with it, or with a command. Without the
-// message-content intent Discord shows no other texts anyway.
+// byPerson reports whether a member wrote a message, and not this or another bot, a webhook or Discord itself.
+func byPerson(m wire.Message) bool {
+	return m.Author.ID != "" && !m.Author.Bot && m.WebhookID == "" && (m.Type == plainMessage || m.Type == replyMessage)
+}
+
+// overheard reports whether a message may concern the assistant where it answers everything. Without the message-content intent
+// Discord shows no such texts.
+func overheard(m wire.Message) bool {
+	return byPerson(m) && (m.Content != "" || len(m.Attachments) > 0)
+}
+
+// forUs reports whether a person speaks to the bot: with its mention, in reply to it, alone with it, or with a command.
 func (d *Door) forUs(m wire.Message) bool {
-	if m.Author.ID == "" || m.Author.Bot || m.WebhookID != "" || (m.Type != plainMessage && m.Type != replyMessage) {
+	if !byPerson(m) {
 		return false
 	}
 	me := d.me()
@@ -85,17 +112,30 @@ func mentions(m wire.Message, id string) bool {
 }
 
 // respond answers one message.
-func (d *Door) respond(ctx context.Context, m wire.Message) {
+func (d *Door) respond(ctx context.Context, m wire.Message, taken func()) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	stop := d.typing(ctx, m.ChannelID)
 	tell, end := d.show(ctx, m)
-	reply, caller := d.reply(ctx, m, tell)
+	l := d.live(ctx, m, taken)
+	reply, caller := d.reply(ctx, m, tell, l)
 	stop()
 	over := end()
+	l.end()
 	to, done := lasting(ctx)
 	defer done()
-	if err := d.answerText(to, m, reply, caller, over); err != nil {
+	var err error
+	switch {
+	case silent(reply):
+	case isAnswer(reply):
+		err = l.finish(to, reply)
+	default:
+		if len(l.posts) > 0 { // a refusal, where an answer had begun
+			over = shown{id: l.posts[0].id}
+		}
+		err = d.answerText(to, m, reply, caller, over)
+	}
+	if err != nil {
 		d.unsent(m.ChannelID, err)
 	}
 }
@@ -148,22 +188,28 @@ func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // reply asks the bot.
-func (d *Door) reply(ctx context.Context, m wire.Message, tell func(string)) (bot.Reply, schemas.Caller) {
+func (d *Door) reply(ctx context.Context, m wire.Message, tell func(string), l *live) (bot.Reply, schemas.Caller) {
 	caller, err := d.speaker(ctx, m)
+	l.caller = caller
 	if err != nil {
 		d.opt.Log.Debug("discord: a member's permissions are not known", "channel", m.ChannelID, "err", err)
 		return no("Discord did not say what you may do here, so nothing was done · write it again in a minute"), caller
 	}
 	d.grave.alive(m.ChannelID, place{Guild: m.GuildID})
-	r := bot.Request{Caller: caller, Text: withoutMention(m.Content, d.me()), Progress: tell}
+	r := bot.Request{Caller: caller, Text: withoutMention(m.Content, d.me()), Progress: tell, Stream: l.stream, Mentioned: d.forUs(m)}
 	if r.Text == "" && len(m.Attachments) == 0 && m.GuildID != "" && !mentions(m, d.me()) {
 		return no("I cannot read messages here that do not mention me · mention me, or use a command: `/mcp help`"), caller
 	}
-	file, refusal := d.config(ctx, m, r.Text)
+	var refusal *bot.Reply
+	switch {
+	case strings.HasPrefix(r.Text, "/"), bringsConfig(m, r.Text):
+		r.File, refusal = d.config(ctx, m, r.Text)
+	case caller.Role >= schemas.Member:
+		r.Files, refusal = d.files(ctx, m)
+	}
 	if refusal != nil {
 		return *refusal, caller
 	}
-	r.File = file
 	return d.opt.Bot.Handle(ctx, r), caller
 }
 
@@ -245,66 +291,6 @@ func withoutMention(text, me string) string {
 		}
 	}
 	return strings.TrimSpace(text)
-}
-
-// config fetches the config file that came with a message. refusal says why one could not be taken.
-func (d *Door) config(ctx context.Context, m wire.Message, text string) (file *schemas.File, refusal *bot.Reply) {
-	refuse := func(format string, a ...any) (*schemas.File, *bot.Reply) {
-		r := no(fmt.Sprintf(format, a...))
-		return nil, &r
-	}
-	var found []wire.Attachment
-	for _, a := range m.Attachments {
-		if isConfig(a.Filename) {
-			found = append(found, a)
-		}
-	}
-	switch {
-	case len(m.Attachments) == 0, len(found) == 0 && text != "" && !strings.HasPrefix(text, "/mcp upload"):
-		return nil, nil
-	case len(found) == 0:
-		return refuse("%s is not a config file · I read .json, .jsonc, .toml, .yaml, .yml, .txt, .mcpb and .dxt", cleanFile(m.Attachments[0].Filename))
-	case len(found) > 1:
-		return refuse("that is %d files; one at a time, so that each can be looked at · send them one by one", len(found))
-	}
-	a := found[0]
-	name, limit := cleanFile(a.Filename), bot.MaxUpload(a.Filename)
-	large := func() (*schemas.File, *bot.Reply) {
-		if limit > 1<<20 {
-			return refuse("%s is larger than %d MiB, too large for a bundle · install the package by its name", name, limit>>20)
-		}
-		return refuse("%s is larger than %d KiB, too large for a config · attach the config alone", name, limit>>10)
-	}
-	if a.Size > limit {
-		return large()
-	}
-	data, err := d.rest.Download(ctx, a.URL, int64(limit))
-	switch {
-	case err != nil:
-		d.opt.Log.Debug("discord: an attachment cannot be read", "channel", m.ChannelID, "err", err)
-		return refuse("%s could not be read from Discord; nothing was changed · attach it again", name)
-	case len(data) > limit:
-		return large()
-	}
-	return &schemas.File{Name: name, MIME: "text/plain", Data: data}, nil
-}
-
-func cleanFile(name string) string {
-	name = strings.ReplaceAll(schemas.Clean(name, true), "`", "'")
-	if r := []rune(name); len(r) > 80 {
-		name = string(r[:79]) + "…"
-	}
-	return name
-}
-
-func isConfig(name string) bool {
-	name = strings.ToLower(name)
-	for _, end := range []string{".json", ".jsonc", ".toml", ".yaml", ".yml", ".txt", ".mcpb", ".dxt"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
 }
 
 // typing shows that the bot is at work, until stop, which waits a little for a request under way and takes it back then: one that

@@ -196,7 +196,7 @@ func TestTalk_ConfigFiles(t *testing.T) {
 	s.Say("@bot add this", discordtest.File{Name: "cat.png", Data: []byte("png")}, discordtest.File{Name: "mcp.toml", Data: []byte("a=1")})
 	s.Wait(`nothing is ever right`, 5*time.Second)
 	s.Say("@bot", discordtest.File{Name: "cat.png", Data: []byte("png")})
-	s.Wait(`cat\.png is not a config file`, 5*time.Second)
+	s.Wait(`No model is set`, 5*time.Second)
 	s.Say("@bot", discordtest.File{Name: "a.json", Data: []byte("{}")}, discordtest.File{Name: "b.json", Data: []byte("{}")})
 	s.Wait(`one at a time`, 5*time.Second)
 	s.Say("@bot", discordtest.File{Name: "big.json", Data: make([]byte, 256<<10+1)})

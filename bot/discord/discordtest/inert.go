@@ -85,7 +85,7 @@ func Lively(text string) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("a code block without an end: %.200q", text))
 	}
 	plain := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, " ")
-	plain = regexp.MustCompile("``[^\n]*?``|`[^`\n]+`").ReplaceAllString(plain, " ")
+	plain = regexp.MustCompile("``[^\n]*?``|`[^`\n]+`").ReplaceAllString(plain, `"`) // nothing behind it begins a line
 	plain = regexp.MustCompile(`<@\d+> this is for you alone`).ReplaceAllString(plain, " ")
 	plain = strings.ReplaceAll(plain, `\\`, "x") // a backslash is shown, so a line does not begin behind it
 	bare := regexp.MustCompile(`\\[^\w\s]`).ReplaceAllString(plain, "x")

@@ -12,7 +12,8 @@ import (
 	"bobbin/bot/discord/internal/wire"
 )
 
-// Locale is the translation of names and descriptions of one language, by "mcp", "add-json", "history show" or "call.tool".
+// Locale is the translation of names and descriptions of one language, by "mcp", "add-json", "history show", "call.tool"
+// or "chat mode".
 type Locale struct {
 	Names        map[string]string
 	Descriptions map[string]string
@@ -22,6 +23,19 @@ type Locale struct {
 const maxPasted = 6000
 
 var commandName = regexp.MustCompile(`^[-_\p{L}\p{N}]{1,32}$`)
+
+// Chat builds /chat, with the assistant's verbs as subcommands. It fails when Discord would refuse it.
+func Chat(verbs []bot.Verb, locales map[string]Locale) (wire.Command, error) {
+	root := wire.Command{Type: wire.ChatInput, Name: "chat", Description: "The assistant of this thread: model, when it answers, what it spent", IntegrationTypes: []int{0}, Contexts: []int{0, 1}}
+	translate(&root, "chat", locales)
+	for _, v := range verbs {
+		v.Name = "chat " + v.Name
+		sub := wire.Command{Type: wire.SubCommand, Name: strings.TrimPrefix(v.Name, "chat "), Description: describe(v.Summary, v.Name), Options: arguments(v, locales)}
+		translate(&sub, v.Name, locales)
+		root.Options = append(root.Options, sub)
+	}
+	return root, check(root)
+}
 
 // Command builds /mcp with a subcommand for every verb and a group for verbs of two words. It fails when Discord would refuse it.
 func Command(verbs []bot.Verb, locales map[string]Locale) (wire.Command, error) {
@@ -58,7 +72,7 @@ func arguments(v bot.Verb, locales map[string]Locale) []wire.Command {
 			o.Type, o.Required = wire.AttachmentOption, true
 		case a.Kind == "json": // a modal asks for it, which keeps its lines
 			o.Required, o.MaxLength = false, maxPasted
-		case a.Kind == "server" || a.Kind == "tool":
+		case a.Kind == "server" || a.Kind == "tool" || a.Kind == "model":
 			o.Autocomplete = true
 		}
 		for _, c := range a.Options {

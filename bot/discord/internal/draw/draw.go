@@ -2,7 +2,10 @@
 // written so that it stays text.
 package draw
 
-import "bobbin/bot"
+import (
+	"bobbin/bot"
+	"bobbin/schemas"
+)
 
 // Kind says what a component that is minted will do.
 type Kind int
@@ -22,4 +25,7 @@ type Pen struct {
 	// Private makes the first message ephemeral and all others, too.
 	Private bool
 	Upload  int // largest file in bytes; 0 = wire.MaxUpload
+	// Asker is who asked for an answer of the assistant, and AskerName what the others see of that.
+	Asker     schemas.MemberID
+	AskerName string
 }

@@ -25,6 +25,9 @@ const (
 // Reply draws a reply as one message, or a few when it is long; what would take more than three becomes a file. Choices and the
 // form's button are on the last one. A short plain answer is a plain message, all else has Components V2.
 func Reply(r bot.Reply, p Pen) []wire.Outgoing {
+	if a := answerOf(r); a != nil {
+		return Answer(r, *a, p)
+	}
 	parts := pieces(r.Blocks)
 	rows := p.rows(r)
 	if len(parts) == 0 && len(rows) > 0 {
