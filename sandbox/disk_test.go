@@ -56,6 +56,7 @@ func TestMeasure(t *testing.T) {
 
 // TestDocker_FakeDisk: where bobbin may not look at the volume, the engine is asked; one that is limited by the engine is let be.
 func TestDocker_FakeDisk(t *testing.T) {
+	t.Parallel()
 	e, d, _ := openFake(t, nil)
 	c, err := d.Launch(t.Context(), schemas.Launch{Owner: "alice", Command: "x"})
 	if err != nil {
@@ -115,6 +116,7 @@ func await(t testing.TB, done func() bool) {
 
 // TestDocker_Disk: a sandbox that fills its disk is stopped, its member told, and may make room.
 func TestDocker_Disk(t *testing.T) {
+	t.Parallel()
 	w := openDocker(t, func(o *sandbox.DockerOptions) { o.Disk = 64 << 20 })
 	filler, other := w.someone(), w.someone()
 	w.sh(other, "sleep 300 </dev/null >/dev/null 2>&1 &")

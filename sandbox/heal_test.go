@@ -179,6 +179,7 @@ func TestDocker_Adopts(t *testing.T) {
 }
 
 func TestDocker_Idle(t *testing.T) {
+	t.Parallel()
 	w := openDocker(t, func(o *sandbox.DockerOptions) { o.Idle = time.Second })
 	m, busy := w.someone(), w.someone()
 	w.sh(m, "echo kept >/workspace/file")
@@ -204,6 +205,7 @@ func TestDocker_Idle(t *testing.T) {
 
 // TestDocker_PerServer: each server has a container of its own, and its member's workspace.
 func TestDocker_PerServer(t *testing.T) {
+	t.Parallel()
 	w := openDocker(t, func(o *sandbox.DockerOptions) { o.PerServer = true })
 	m := w.someone()
 	w.sh(m, "echo kept >/workspace/file")
