@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 	"registry":                  {"registry/internal/session"},
 	"registry/internal/session": nil,
 	"agent":                     nil,
+	"gateway":                   nil,
 	"agent/model":               {"agent", "agent/model/anthropic", "agent/model/openai", "agent/model/gemini", "agent/model/internal/link"},
 	"agent/model/anthropic":     {"agent", "agent/model/internal/link"},
 	"agent/model/openai":        {"agent", "agent/model/internal/link"},

@@ -249,7 +249,7 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 	}
 	c.tool.server.meter.calls.Add(1)
 	began := time.Now()
-	deadline, clock, cancel := c.inst.asking.call(ctx, c.Caller, timeout)
+	deadline, clock, cancel := c.inst.asking.call(ctx, c.Caller, c.Elicit, timeout)
 	clock.told(func(waits bool) {
 		what := ""
 		if waits {

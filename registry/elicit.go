@@ -39,7 +39,12 @@ type patience struct {
 	questions int // all of them
 	samples   int // requests for words of the model
 	tell      func(waits bool)
+
+	client putter // of the caller, which is asked in place of the chat; nil: the chat
 }
+
+// putter puts a question to a person.
+type putter func(context.Context, schemas.Elicit) (schemas.Elicited, error)
 
 // told has fn called whenever the clock stops for a question or goes on; never after the call.
 func (p *patience) told(fn func(waits bool)) {
@@ -51,9 +56,9 @@ func (p *patience) told(fn func(waits bool)) {
 }
 
 // call bounds a call by time, as context.WithTimeoutCause would with errSilent, and lets questions stop the clock.
-func (a *asking) call(ctx context.Context, who schemas.Caller, limit time.Duration) (context.Context, *patience, context.CancelFunc) {
+func (a *asking) call(ctx context.Context, who schemas.Caller, client putter, limit time.Duration) (context.Context, *patience, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &patience{over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
+	p := &patience{client: client, over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.calls == nil {
@@ -183,7 +188,7 @@ func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.Raw
 		defer closed()
 		q.Done = done
 	}
-	answer, err := i.t.r.opt.Ask.Elicit(ctx, q)
+	answer, err := i.put(ctx, q, calls)
 	if q.URL != "" {
 		answer.Content = nil
 	}
@@ -194,6 +199,29 @@ func (i *instance) elicit(ctx context.Context, params json.RawMessage) (json.Raw
 		return nil, err
 	}
 	return json.Marshal(answer)
+}
+
+// put asks the client that the calls came from, where all of them came from one that can be asked, else the chat.
+func (i *instance) put(ctx context.Context, q schemas.Elicit, calls []*patience) (schemas.Elicited, error) {
+	var client putter
+	for _, p := range calls {
+		if client = p.client; client == nil {
+			break
+		}
+	}
+	if client == nil {
+		return i.t.r.opt.Ask.Elicit(ctx, q)
+	}
+	answer, err := client(ctx, q)
+	if schemas.CodeOf(err) == schemas.CodeAsk {
+		return i.t.r.opt.Ask.Elicit(ctx, q)
+	}
+	how := answer.Action
+	if err != nil {
+		how = "no answer"
+	}
+	i.noteQuestion(ctx, q.Caller, "asked by way of the client: "+how)
+	return answer, err
 }
 
 // question reads what a server asks; why says why it cannot be put to anybody. id is the elicitationId of a page.
@@ -258,12 +286,16 @@ func (a *asking) first(why string) bool {
 // decline writes down why a question is declined for the one it was meant for; the same reason once for a start of the server.
 func (i *instance) decline(ctx context.Context, who schemas.Caller, why string) json.RawMessage {
 	if i.asking.first(why) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
-		defer cancel()
-		rec := schemas.Record{At: i.t.r.opt.Now(), Thread: i.t.id, Member: who.Member, Name: who.Name, Door: who.Door, Event: schemas.EventElicit, Server: i.name, Detail: "declined: " + why}
-		if _, err := i.t.r.opt.Journal.Append(ctx, rec); err != nil {
-			i.t.r.opt.Log.Error("cannot write the audit record of a question", "thread", i.t.id, "server", i.name, "err", err)
-		}
+		i.noteQuestion(ctx, who, "declined: "+why)
 	}
 	return json.RawMessage(`{"action":"decline"}`)
+}
+
+func (i *instance) noteQuestion(ctx context.Context, who schemas.Caller, detail string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
+	defer cancel()
+	rec := schemas.Record{At: i.t.r.opt.Now(), Thread: i.t.id, Member: who.Member, Name: who.Name, Door: who.Door, Event: schemas.EventElicit, Server: i.name, Detail: detail}
+	if _, err := i.t.r.opt.Journal.Append(ctx, rec); err != nil {
+		i.t.r.opt.Log.Error("cannot write the audit record of a question", "thread", i.t.id, "server", i.name, "err", err)
+	}
 }

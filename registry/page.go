@@ -149,7 +149,7 @@ func (c *call) open(ctx context.Context, data json.RawMessage) (action string, e
 		questions[n].Done, questions[n].Caller = done, c.Caller
 	}
 	for _, p := range questions {
-		answer, err := c.r.opt.Ask.Elicit(ctx, p.Elicit)
+		answer, err := c.inst.put(ctx, p.Elicit, []*patience{c.clock})
 		if err != nil || answer.Action != "accept" {
 			return answer.Action, err
 		}

@@ -148,7 +148,7 @@ func listPrompts(ctx context.Context, i *instance) ([]schemas.Prompt, error) {
 		if json.Unmarshal(raw, &w) != nil || w.Name == "" || len(w.Name) > maxToolName || schemas.Clean(w.Name, true) != w.Name {
 			continue
 		}
-		p := schemas.Prompt{Server: i.name, Name: w.Name, Description: cut(schemas.Clean(w.Description, false), maxDescription)}
+		p := schemas.Prompt{Server: i.name, Name: w.Name, Description: cut(schemas.Clean(w.Description, false), maxDescription), Raw: raw}
 		for _, a := range w.Arguments {
 			if schemas.Clean(a.Name, true) == a.Name && a.Name != "" {
 				p.Arguments = append(p.Arguments, schemas.PromptArgument{Name: a.Name, Description: cut(schemas.Clean(a.Description, false), maxDescription), Required: a.Required})
@@ -183,6 +183,34 @@ func (r *Registry) Prompt(ctx context.Context, c schemas.Caller, server, name st
 	})
 }
 
+// Complete asks a server for values of an argument: the bytes of a CompleteResult, audited like a call. CodeMissing says that the server
+// completes nothing.
+func (r *Registry) Complete(ctx context.Context, c schemas.Caller, in schemas.Completion) (schemas.Result, error) {
+	type ref struct {
+		Type string `json:"type"`
+		Name string `json:"name,omitempty"`
+		URI  string `json:"uri,omitempty"`
+	}
+	params := struct {
+		Ref      ref             `json:"ref"`
+		Argument json.RawMessage `json:"argument"`
+		Context  json.RawMessage `json:"context,omitempty"`
+	}{ref{Type: "ref/prompt", Name: in.Prompt}, in.Argument, in.Context}
+	if in.Prompt == "" {
+		params.Ref = ref{Type: "ref/resource", URI: in.Template}
+	}
+	raw, err := json.Marshal(params)
+	if err != nil || len(raw) > maxArguments {
+		return schemas.Result{}, &schemas.Error{Code: schemas.CodeInvalid, Text: "the argument to complete cannot be read, or is too large"}
+	}
+	return r.ask(ctx, c, in.Server, "completion/complete", raw, func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
+		if !s.Info().Completions {
+			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, &schemas.Error{Code: schemas.CodeMissing, Text: in.Server + " completes nothing"})
+		}
+		return s.Complete(ctx, raw)
+	})
+}
+
 // ask sends a request that is no tool call on the way that tool calls take.
 func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method string, args json.RawMessage, fn func(context.Context, *session.Session) (json.RawMessage, error)) (schemas.Result, error) {
 	t, s, err := r.view(ctx, who.Thread)
@@ -193,8 +221,12 @@ func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method s
 	if v == nil || v.meter == nil {
 		return schemas.Result{}, noServer(server, names(s))
 	}
+	origin := schemas.ByPerson
+	if who.Door == schemas.DoorGateway {
+		origin = schemas.ByGateway
+	}
 	c := &call{
-		Call: schemas.Call{Caller: who, Origin: schemas.ByPerson, Tool: server + "." + method, Args: args}, r: r, t: t, snap: s, receipt: newReceipt(),
+		Call: schemas.Call{Caller: who, Origin: origin, Tool: server + "." + method, Args: args, Whole: origin == schemas.ByGateway}, r: r, t: t, snap: s, receipt: newReceipt(),
 		tool: &tool{Tool: schemas.Tool{Server: server, Name: method, Kind: v.entry.Kind}, server: v, timeout: time.Duration(v.entry.Timeout) * time.Millisecond},
 	}
 	if who.Role < schemas.Member || !who.Member.Valid() {

@@ -26,7 +26,7 @@ const (
 
 // limit cuts a result that is too large for a model and keeps the whole on disk.
 func (c *call) limit(res *schemas.Result) {
-	if len(res.Raw) <= maxText {
+	if c.Whole || len(res.Raw) <= maxText {
 		return
 	}
 	short, cut := shorten(res.Raw)

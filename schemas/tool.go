@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 )
@@ -52,6 +53,14 @@ type Call struct {
 	// Waiting, if set, is told what a person is waited for ("waits for @bob to allow github.close"), and "" when the call goes on.
 	// It is called from other goroutines, one at a time and never after the call returned; it must be quick.
 	Waiting func(why string)
+	// Elicit, if set, is asked in place of the chat what a server asks in the middle of this call. It is called from other goroutines,
+	// ends with its context, and never begins after the call returned. An error with CodeAsk hands the question to the chat. The
+	// policy's questions go there all the same.
+	Elicit func(context.Context, Elicit) (Elicited, error)
+	// Log, if set, gets the params of the server's log messages that certainly belong to this call, on Progress's terms.
+	Log func(json.RawMessage)
+	// Whole says that the caller takes a result of any length: nothing of it is cut for a model.
+	Whole bool
 }
 
 // Result is the answer of a tool, as the bytes that the server sent (an MCP CallToolResult object).
@@ -124,6 +133,7 @@ type Resource struct {
 type Prompt struct {
 	Server, Name, Description string
 	Arguments                 []PromptArgument
+	Raw                       json.RawMessage // the object as the server sent it
 }
 
 // PromptArgument is one argument of a prompt.

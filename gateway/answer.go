@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"bobbin/schemas"
+)
+
+// abilities are what a client declared that matters here.
+type abilities byte
+
+const (
+	canForm abilities = 1 << iota
+	canURL
+)
+
+// declared reads a client's capabilities (MCP specification, Lifecycle). Elicitation without a mode is by form.
+func declared(raw json.RawMessage) abilities {
+	var in struct {
+		Elicitation *struct{ Form, URL *struct{} }
+	}
+	if json.Unmarshal(raw, &in) != nil || in.Elicitation == nil {
+		return 0
+	}
+	var a abilities
+	if in.Elicitation.URL != nil {
+		a |= canURL
+	}
+	if in.Elicitation.Form != nil || in.Elicitation.URL == nil {
+		a |= canForm
+	}
+	return a
+}
+
+// exchange is one request of a client on its way.
+type exchange struct {
+	identity
+	g       *Gateway
+	m       *message
+	version string
+	able    abilities
+	level   *atomic.Int32 // of log messages; nil = none
+	cancel  context.CancelFunc
+	// note brings a notification about this request to the client; nil where it cannot. Not concurrent.
+	note func([]byte)
+	// ask puts a request to the client and waits for the result; nil where it cannot.
+	ask func(ctx context.Context, method string, params []byte) (json.RawMessage, error)
+
+	mu sync.Mutex // of note
+}
+
+func (x *exchange) modern() bool { return x.version == modern }
+
+// tell brings a notification to the client.
+func (x *exchange) tell(method string, params []byte) {
+	if x.note == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.note(notification(method, params))
+}
+
+// begin counts an exchange among those under way; false when there are too many. ctx ends with the gateway, too.
+func (g *Gateway) begin(ctx context.Context, x *exchange) (context.Context, func(), bool) {
+	life, done := g.running()
+	if life == nil {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(life, cancel)
+	x.cancel = cancel
+	g.mu.Lock()
+	ok := len(g.under) < g.opt.Calls
+	if ok {
+		g.under[x] = struct{}{}
+	}
+	g.mu.Unlock()
+	end := func() {
+		g.mu.Lock()
+		delete(g.under, x)
+		g.mu.Unlock()
+		detach()
+		cancel()
+		done()
+	}
+	if !ok {
+		end()
+	}
+	return ctx, end, ok
+}
+
+// answer does what a request asks. Handshakes and streams are the transports' own.
+func (x *exchange) answer(ctx context.Context) outcome {
+	switch x.m.Method {
+	case "tools/call":
+		return x.call(ctx)
+	case "tools/list":
+		return x.listTools(ctx)
+	case "resources/list":
+		return x.listResources(ctx, false)
+	case "resources/templates/list":
+		return x.listResources(ctx, true)
+	case "resources/read":
+		return x.readResource(ctx)
+	case "prompts/list":
+		return x.listPrompts(ctx)
+	case "prompts/get":
+		return x.getPrompt(ctx)
+	case "completion/complete":
+		return x.complete(ctx)
+	case "server/discover":
+		if x.modern() {
+			return outcome{result: x.g.discovered(x.identity)}
+		}
+	case "ping":
+		if !x.modern() {
+			return outcome{result: []byte("{}")}
+		}
+	case "logging/setLevel":
+		if !x.modern() {
+			return x.setLevel()
+		}
+	}
+	return wrong(codeNoMethod, "there is no such method here")
+}
+
+// levels of log messages (RFC 5424, 6.2.1), the least important first.
+func levels() []string {
+	return []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+}
+
+func (x *exchange) setLevel() outcome {
+	var in struct{ Level string }
+	_ = json.Unmarshal(x.m.Params, &in)
+	n := slices.Index(levels(), in.Level)
+	if n < 0 {
+		return wrong(codeParams, "level is one of debug, info, notice, warning, error, critical, alert and emergency")
+	}
+	if x.level != nil {
+		x.level.Store(int32(n))
+	}
+	return outcome{result: []byte("{}")}
+}
+
+// said is how we present ourselves.
+type said struct {
+	Versions     []string        `json:"supportedVersions,omitempty"`
+	Version      string          `json:"protocolVersion,omitempty"`
+	Capabilities json.RawMessage `json:"capabilities"`
+	Server       implementation  `json:"serverInfo"`
+	Instructions string          `json:"instructions"`
+	ResultType   string          `json:"resultType,omitempty"`
+	TTL          *int            `json:"ttlMs,omitempty"`
+	Scope        string          `json:"cacheScope,omitempty"`
+}
+
+type implementation struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Version string `json:"version"`
+}
+
+func (g *Gateway) said(who identity) said {
+	title := "bobbin, thread " + string(who.caller.Thread)
+	about := "Tools of the MCP servers of a chat thread. Names are ext_SERVER_TOOL. Calls run as the member whose token this is, and a call that writes may wait for that member's yes in the chat."
+	if who.server != "" {
+		title, about = schemas.Clean(who.server, true)+" in "+title, "Calls run as the member whose token this is, and a call that writes may wait for that member's yes in the chat."
+	}
+	return said{
+		Capabilities: json.RawMessage(`{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`),
+		Server:       implementation{"bobbin", title, g.opt.Version}, Instructions: about,
+	}
+}
+
+// discovered answers server/discover.
+func (g *Gateway) discovered(who identity) []byte {
+	s, now := g.said(who), 0
+	s.Versions, s.ResultType, s.TTL, s.Scope = append([]string{modern}, handshaken()[:3]...), "complete", &now, "private"
+	s.Capabilities = json.RawMessage(`{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`)
+	return encode(s)
+}
+
+// welcome answers initialize: the version that the client asked for where it is spoken here.
+func (g *Gateway) welcome(who identity, m *message) (answer []byte, version string, able abilities, level *fault) {
+	var in struct {
+		Version      string          `json:"protocolVersion"`
+		Capabilities json.RawMessage `json:"capabilities"`
+	}
+	if json.Unmarshal(m.Params, &in) != nil || in.Version == "" {
+		return nil, "", 0, &fault{code: codeParams, text: "protocolVersion is missing"}
+	}
+	s := g.said(who)
+	if s.Version = in.Version; !slices.Contains(handshaken(), in.Version) {
+		s.Version = latest
+	}
+	return encode(s), s.Version, declared(in.Capabilities), nil
+}

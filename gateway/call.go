@@ -1,0 +1,274 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// call runs a tool on the one path of calls. What the policy or the tool refuses is a result that says so, for the model to read;
+// only a tool that is not there is a fault (MCP 2025-11-25, Tools, Error Handling).
+func (x *exchange) call(ctx context.Context) outcome {
+	name := x.m.params.Name
+	if name == "" {
+		return wrong(codeParams, "name is missing")
+	}
+	if x.server != "" {
+		name = x.server + "." + name
+	}
+	in := schemas.Call{Caller: x.caller, Origin: schemas.ByGateway, Tool: name, Args: x.m.params.Arguments, Whole: true, Elicit: x.question()}
+	if token := x.m.params.Meta.Progress; token != nil && x.note != nil {
+		in.Progress = func(params json.RawMessage) {
+			if p := withToken(params, token); p != nil {
+				x.tell("notifications/progress", p)
+			}
+		}
+		waits := 0
+		in.Waiting = func(why string) {
+			if why != "" { // far below what the tool itself counts, since progress has to grow
+				waits++
+				x.tell("notifications/progress", fmt.Appendf(nil, `{"progressToken":%s,"progress":%de-9,"message":%s}`, token, waits, quote(why)))
+			}
+		}
+	}
+	if x.note != nil && x.level != nil {
+		in.Log = x.log
+	}
+	res, err := x.g.opt.Tools.Call(ctx, in)
+	if err == nil {
+		return x.whole(res.Raw)
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); ok && ctx.Err() == nil {
+		switch e.Code {
+		case schemas.CodeNotFound:
+			return wrong(codeParams, words(e))
+		case schemas.CodeInternal:
+		default:
+			return x.said(words(e))
+		}
+	}
+	if ps, ok := errors.AsType[schemas.Problems](err); ok {
+		return x.said("the arguments do not fit:\n" + ps.Error())
+	}
+	return x.failed(ctx, err)
+}
+
+// log passes on a server's log message that is important enough for the client.
+func (x *exchange) log(params json.RawMessage) {
+	var in struct{ Level string }
+	if json.Unmarshal(params, &in) == nil && slices.Index(levels(), in.Level) >= int(x.level.Load()) {
+		x.tell("notifications/message", params)
+	}
+}
+
+// withToken puts the client's own progress token in the place of ours.
+func withToken(params, token []byte) []byte {
+	var o map[string]json.RawMessage
+	if json.Unmarshal(params, &o) != nil || o == nil {
+		return nil
+	}
+	o["progressToken"] = token
+	return encode(o)
+}
+
+// said is a result of a tool that says what is wrong.
+func (x *exchange) said(text string) outcome {
+	return x.whole(encode(map[string]any{"content": []map[string]string{{"type": "text", "text": text}}, "isError": true}))
+}
+
+// words are an error's for a person, or a person's model.
+func words(e *schemas.Error) string {
+	text := e.Text
+	if e.Hint != "" {
+		text += " · " + e.Hint
+	}
+	if e.Ref != "" && !strings.Contains(text, e.Ref) {
+		text += " · reference " + e.Ref
+	}
+	return text
+}
+
+// whole is a server's result as the bytes it came in; since 2026-07-28 it says of which type it is.
+func (x *exchange) whole(raw json.RawMessage) outcome {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) < 2 || raw[0] != '{' {
+		return wrong(codeServer, "the server's answer is no object")
+	}
+	if !x.modern() || hasKey(raw, "resultType") {
+		return outcome{result: raw}
+	}
+	return outcome{result: withMember(raw, `"resultType":"complete"`)}
+}
+
+// withMember puts a member in front of an object's own.
+func withMember(raw []byte, member string) []byte {
+	b := append(append(make([]byte, 0, len(raw)+len(member)+2), '{'), member...)
+	rest := bytes.TrimLeft(raw[1:], " \t\r\n")
+	if rest[0] != '}' {
+		b = append(b, ',')
+	}
+	return append(b, rest...)
+}
+
+// hasKey reports whether a JSON object, valid and with quotes where they belong, has a member of this name itself.
+func hasKey(raw []byte, key string) bool {
+	quoted := []byte(`"` + key + `"`)
+	if !bytes.Contains(raw, quoted) {
+		return false
+	}
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			from := i
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			rest := bytes.TrimLeft(raw[min(i+1, len(raw)):], " \t\r\n")
+			if depth == 1 && bytes.HasPrefix(rest, []byte(":")) && bytes.Equal(raw[from:min(i+1, len(raw))], quoted) {
+				return true
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// cached is whole for what says how long it may be kept, since 2026-07-28.
+func (x *exchange) cached(raw json.RawMessage) outcome {
+	o := x.whole(raw)
+	if x.modern() && o.fault == nil && !hasKey(o.result, "ttlMs") {
+		o.result = withMember(o.result, `"ttlMs":0,"cacheScope":"private"`)
+	}
+	return o
+}
+
+// failed is the fault for an error of the rooms below.
+func (x *exchange) failed(ctx context.Context, err error) outcome {
+	if ctx.Err() != nil {
+		return outcome{} // nobody waits for it
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code != schemas.CodeInternal {
+		code := codeServer
+		if e.Code == schemas.CodeNotFound || e.Code == schemas.CodeInvalid {
+			code = codeParams
+		}
+		return wrong(code, words(e))
+	}
+	if ps, ok := errors.AsType[schemas.Problems](err); ok {
+		return wrong(codeParams, ps.Error())
+	}
+	x.g.opt.Log.Error("a request of a client failed", "thread", x.caller.Thread, "method", x.m.Method, "err", err)
+	text := "something went wrong on bobbin's side"
+	if e, ok := errors.AsType[*schemas.Error](err); ok {
+		text = words(e)
+	}
+	return wrong(codeInternal, text)
+}
+
+func (x *exchange) readResource(ctx context.Context) outcome {
+	uri := x.m.params.URI
+	if uri == "" {
+		return wrong(codeParams, "uri is missing")
+	}
+	server, err := x.whose(ctx, uri)
+	if err != nil {
+		return x.failed(ctx, err)
+	}
+	if server != "" {
+		res, err := x.g.opt.Resources.ReadResource(ctx, x.caller, server, uri)
+		if err == nil {
+			return x.cached(res.Raw)
+		}
+		if e, ok := errors.AsType[*schemas.Error](err); !ok || e.Code != schemas.CodeFailed && e.Code != schemas.CodeNotFound {
+			return x.failed(ctx, err)
+		}
+	}
+	f := &fault{code: codeNoResource, text: "no such resource here", data: encode(map[string]string{"uri": uri})}
+	if x.modern() {
+		f.code = codeParams
+	}
+	return outcome{fault: f}
+}
+
+func (x *exchange) getPrompt(ctx context.Context) outcome {
+	p, ok, err := x.known(ctx, x.m.params.Name)
+	switch {
+	case err != nil:
+		return x.failed(ctx, err)
+	case !ok:
+		return wrong(codeParams, "no such prompt here")
+	}
+	var args map[string]string
+	if len(x.m.params.Arguments) > 0 && json.Unmarshal(x.m.params.Arguments, &args) != nil {
+		return wrong(codeParams, "the arguments of a prompt are texts")
+	}
+	res, err := x.g.opt.Prompts.Prompt(ctx, x.caller, p.Server, p.Name, args)
+	if err != nil {
+		if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeFailed {
+			return wrong(codeParams, words(e))
+		}
+		return x.failed(ctx, err)
+	}
+	return x.whole(res.Raw)
+}
+
+// complete asks the server that offers the prompt or template for values; one that does not complete gives none.
+func (x *exchange) complete(ctx context.Context) outcome {
+	var in struct {
+		Ref struct {
+			Type, Name, URI string
+		}
+		Argument struct {
+			Name  *string
+			Value *string
+		}
+	}
+	var raw struct{ Argument, Context json.RawMessage }
+	if json.Unmarshal(x.m.Params, &in) != nil || json.Unmarshal(x.m.Params, &raw) != nil || in.Argument.Name == nil || in.Argument.Value == nil {
+		return wrong(codeParams, "ref and argument are needed")
+	}
+	want := schemas.Completion{Argument: raw.Argument, Context: raw.Context}
+	switch in.Ref.Type {
+	case "ref/prompt":
+		p, ok, err := x.known(ctx, in.Ref.Name)
+		switch {
+		case err != nil:
+			return x.failed(ctx, err)
+		case !ok:
+			return wrong(codeParams, "no such prompt here")
+		}
+		want.Server, want.Prompt = p.Server, p.Name
+	case "ref/resource":
+		all, err := x.resources(ctx)
+		if err != nil {
+			return x.failed(ctx, err)
+		}
+		i := slices.IndexFunc(all, func(r schemas.Resource) bool { return r.URI == in.Ref.URI })
+		if i < 0 {
+			return wrong(codeParams, "no such resource here")
+		}
+		want.Server, want.Template = all[i].Server, in.Ref.URI
+	default:
+		return wrong(codeParams, "ref is a prompt or a resource")
+	}
+	res, err := x.g.opt.Prompts.Complete(ctx, x.caller, want)
+	if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeMissing {
+		return x.whole([]byte(`{"completion":{"values":[],"total":0,"hasMore":false}}`))
+	}
+	if err != nil {
+		return x.failed(ctx, err)
+	}
+	return x.whole(res.Raw)
+}

@@ -1,0 +1,479 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxBody   = 4 << 20
+	bodyWait  = 30 * time.Second
+	writeWait = 30 * time.Second // for one write to a client
+)
+
+// Paths are the prefixes that Handler serves.
+func Paths() []string { return []string{"/gateway/", "/api/mcp/"} }
+
+// Handler serves the endpoints of all threads: /gateway/THREAD/mcp (streamable HTTP), /gateway/THREAD/sse and /message (HTTP+SSE), each also
+// of one server under /gateway/THREAD/servers/NAME/, and what clients need to find them under /api/mcp/.
+func (g *Gateway) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, at := range []string{"/gateway/{thread}/", "/gateway/{thread}/servers/{server}/"} {
+		mux.HandleFunc(at+"mcp", g.mcp)
+		mux.HandleFunc(at+"sse", g.sse)
+		mux.HandleFunc(at+"message", g.message)
+	}
+	mux.HandleFunc("GET /api/mcp/config.json", g.config)
+	mux.HandleFunc("GET /api/mcp/install.sh", g.install)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "there is nothing here", http.StatusNotFound)
+	})
+	return g.guard(mux)
+}
+
+// guard refuses names that are not ours (DNS rebinding) and pages of other sites.
+func (g *Gateway) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origins := r.Header.Values("Origin")
+		switch {
+		case !g.ours(r.Host, r):
+			http.Error(w, "this address is not served here", http.StatusForbidden)
+		case len(origins) > 1 || len(origins) == 1 && !g.trusts(origins[0], r):
+			http.Error(w, "requests from other pages are refused", http.StatusForbidden)
+		default:
+			h := w.Header()
+			h["X-Content-Type-Options"] = []string{"nosniff"}
+			h["Cache-Control"] = []string{"no-store"}
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ours reports whether a host:port is one that we answer to.
+func (g *Gateway) ours(host string, r *http.Request) bool {
+	if slices.Contains(g.opt.Hosts, host) {
+		return true
+	}
+	if g.opt.Origin != nil {
+		if u, err := url.Parse(g.opt.Origin()); err == nil && u.Host != "" && u.Host == host {
+			return true
+		}
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	_, port, err := net.SplitHostPort(local.String())
+	if err != nil || !loopback(host) {
+		return false
+	}
+	_, given, err := net.SplitHostPort(host)
+	return err == nil && given == port || err != nil && port == "80"
+}
+
+// loopback reports whether a host, with or without a port, is this machine by name.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// trusts reports whether a page's origin is ours, or of a program on this machine where we are on it, too.
+func (g *Gateway) trusts(origin string, r *http.Request) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	return g.ours(u.Host, r) || loopback(u.Host) && loopback(r.Host)
+}
+
+// mcp is the streamable HTTP endpoint, of both eras.
+func (g *Gateway) mcp(w http.ResponseWriter, r *http.Request) {
+	who, ok := g.enter(w, r)
+	if !ok {
+		return
+	}
+	version := r.Header.Get("Mcp-Protocol-Version")
+	switch {
+	case r.Method == http.MethodPost:
+		g.post(w, r, who, version)
+	case r.Method != http.MethodGet && r.Method != http.MethodDelete || version == modern:
+		allow := "GET, POST, DELETE"
+		if version == modern {
+			allow = "POST"
+		}
+		w.Header().Set("Allow", allow)
+		refuse(w, http.StatusMethodNotAllowed, nil, codeInvalid, "only "+allow)
+	case r.Header.Get("Mcp-Session-Id") == "":
+		w.Header().Set("Allow", "POST")
+		refuse(w, http.StatusMethodNotAllowed, nil, codeInvalid, "only a session has a stream here; initialize first")
+	default:
+		n := g.session(r.Context(), r.Header.Get("Mcp-Session-Id"), who)
+		switch {
+		case n == nil:
+			refuse(w, http.StatusNotFound, nil, codeInvalid, "no such session; initialize again")
+		case r.Method == http.MethodDelete:
+			g.forget(n)
+			w.WriteHeader(http.StatusNoContent)
+		case !accepts(r):
+			refuse(w, http.StatusNotAcceptable, nil, codeInvalid, "the stream is text/event-stream")
+		default:
+			g.listenSession(w, r, n)
+		}
+	}
+}
+
+func accepts(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/event-stream") })
+}
+
+func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who identity, version string) {
+	body, ok := receive(w, r)
+	if !ok {
+		return
+	}
+	m, err := read(body)
+	switch {
+	case err != nil && version == "2025-03-26" && len(body) > 0 && body[0] == '[':
+		refuse(w, http.StatusBadRequest, nil, codeInvalid, "one message at a time")
+		return
+	case err != nil:
+		code := codeInvalid
+		if !json.Valid(body) {
+			code = codeParse
+		}
+		refuse(w, http.StatusBadRequest, nil, code, "this is not one JSON-RPC message")
+		return
+	}
+	switch {
+	case version == modern || m.params.Meta.Version != nil || m.Method == "server/discover":
+		g.postModern(w, r, who, m, version)
+	case version != "" && !slices.Contains(handshaken(), version):
+		refuse(w, http.StatusBadRequest, m.ID, codeInvalid, "this protocol version is not spoken here")
+	case m.Method == "initialize" && m.request():
+		g.initialize(w, r, who, m)
+	default:
+		g.postSession(w, r, who, m)
+	}
+}
+
+// initialize opens a session.
+func (g *Gateway) initialize(w http.ResponseWriter, r *http.Request, who identity, m *message) {
+	said, version, able, f := g.welcome(who, m)
+	if f != nil {
+		writeJSON(w, http.StatusOK, outcome{fault: f}.frame(nil, m.ID))
+		return
+	}
+	id, err := g.mint(r.Context(), who, version, able)
+	if err != nil {
+		g.opt.Log.Error("a session cannot be opened", "err", err)
+		refuse(w, http.StatusServiceUnavailable, m.ID, codeServer, "a session cannot be opened just now")
+		return
+	}
+	w.Header().Set("Mcp-Session-Id", id)
+	writeJSON(w, http.StatusOK, outcome{result: said}.frame(nil, m.ID))
+}
+
+// postSession takes a message of a session.
+func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identity, m *message) {
+	id := r.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		refuse(w, http.StatusBadRequest, m.ID, codeInvalid, "Mcp-Session-Id is missing; initialize first")
+		return
+	}
+	n := g.session(r.Context(), id, who)
+	if n == nil {
+		refuse(w, http.StatusNotFound, m.ID, codeInvalid, "no such session; initialize again")
+		return
+	}
+	defer n.busy()()
+	if !m.request() {
+		n.aside(m)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	x := &exchange{identity: who, g: g, m: m, version: n.version, able: n.able, level: &n.level}
+	s := &stream{identity: who, w: w}
+	if accepts(r) {
+		x.note = s.send
+		x.ask = func(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
+			return n.ask(ctx, method, params, x.send)
+		}
+	}
+	// A connection that breaks takes no call back in these versions: only the client's word does, or the end of the session.
+	ctx, end, ok := g.begin(context.WithoutCancel(r.Context()), x)
+	if !ok {
+		refuse(w, http.StatusTooManyRequests, m.ID, codeServer, "too many requests are under way; it did not run")
+		return
+	}
+	defer end()
+	if !n.enlist(m.ID, x.cancel) {
+		refuse(w, http.StatusBadRequest, m.ID, codeInvalid, "a request with this id is under way already")
+		return
+	}
+	defer n.delist(m.ID)
+	defer s.breathe(g.opt.Quiet, x.note != nil)()
+	s.finish(x.answer(ctx), m.ID, http.StatusOK)
+}
+
+// send brings a whole message to the client about this request.
+func (x *exchange) send(b []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.note != nil {
+		x.note(b)
+	}
+}
+
+// listenSession is a session's own stream, which says when lists change. A newer one takes its place, since a client whose connection
+// broke opens it anew before we can know.
+func (g *Gateway) listenSession(w http.ResponseWriter, r *http.Request, n *session) {
+	s, ctx, leave, ok := g.open(r.Context(), n.identity, w)
+	if !ok {
+		refuse(w, http.StatusServiceUnavailable, nil, codeServer, "too many streams are open")
+		return
+	}
+	defer leave()
+	defer n.attach(s)()
+	s.comment("open")
+	g.follow(ctx, n.identity, s, func(method string) { s.send(notification(method, nil)) })
+}
+
+// open counts a stream that stays open; its context ends with it, the client or the gateway.
+func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter) (*stream, context.Context, func(), bool) {
+	life, done := g.running()
+	if life == nil {
+		return nil, nil, nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(life, cancel)
+	s := &stream{identity: who, w: w, close: cancel}
+	g.mu.Lock()
+	ok := len(g.streams) < g.opt.Streams
+	if ok {
+		g.streams[s] = struct{}{}
+	}
+	g.mu.Unlock()
+	leave := func() {
+		g.mu.Lock()
+		delete(g.streams, s)
+		g.mu.Unlock()
+		detach()
+		cancel()
+		done()
+	}
+	if !ok {
+		leave()
+		return nil, nil, nil, false
+	}
+	return s, ctx, leave, true
+}
+
+// settle is how long changes are gathered before a client hears of them.
+const settle = 20 * time.Millisecond
+
+// follow tells a client of the lists that change, and gives signs of life in between, until ctx ends or the client does not read.
+func (g *Gateway) follow(ctx context.Context, who identity, s *stream, tell func(method string)) {
+	var ticks <-chan struct{}
+	if g.opt.Watch != nil {
+		var stop func()
+		ticks, stop = g.opt.Watch(who.caller.Thread)
+		defer stop()
+	}
+	look := func() (print, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return g.look(ctx, who)
+	}
+	last, err := look()
+	known := err == nil
+	beat := time.NewTicker(g.opt.Quiet)
+	defer beat.Stop()
+	for ctx.Err() == nil && (s == nil || s.fine()) {
+		select {
+		case <-ctx.Done():
+		case <-beat.C:
+			if s != nil {
+				s.comment("beat")
+			}
+		case <-ticks:
+			wait(ctx, settle)
+			now, err := look()
+			if err != nil {
+				continue
+			}
+			if !known || now.tools != last.tools {
+				tell("notifications/tools/list_changed")
+			}
+			if known && now.resources != last.resources {
+				tell("notifications/resources/list_changed")
+			}
+			if known && now.prompts != last.prompts {
+				tell("notifications/prompts/list_changed")
+			}
+			last, known = now, true
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// receive reads a request's body; what is wrong is answered.
+func receive(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
+		if kind, _, _ = mime.ParseMediaType(kind); kind != "application/json" {
+			refuse(w, http.StatusUnsupportedMediaType, nil, codeInvalid, "Content-Type must be application/json")
+			return nil, false
+		}
+	}
+	var body []byte
+	var err error
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyWait))
+	switch n := r.ContentLength; {
+	case n > maxBody:
+		err = &http.MaxBytesError{Limit: maxBody}
+	case n >= 0:
+		body = make([]byte, n)
+		_, err = io.ReadFull(r.Body, body)
+	default:
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	if err != nil {
+		status := http.StatusBadRequest
+		if _, big := errors.AsType[*http.MaxBytesError](err); big {
+			status = http.StatusRequestEntityTooLarge
+		}
+		refuse(w, status, nil, codeInvalid, "the message cannot be read, or is above 4 MiB")
+		return nil, false
+	}
+	return body, true
+}
+
+func refuse(w http.ResponseWriter, status int, id []byte, code int, text string) {
+	writeJSON(w, status, wrong(code, text).frame(nil, id))
+}
+
+func writeJSON(w http.ResponseWriter, status int, b []byte) {
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(b))}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait))
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}
+
+// stream writes to one HTTP response: server-sent events once there is something to say before the answer, else JSON.
+type stream struct {
+	identity
+	w     http.ResponseWriter
+	close context.CancelFunc
+
+	mu    sync.Mutex
+	begun bool
+	over  bool
+	err   error
+}
+
+func (s *stream) fine() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == nil
+}
+
+// send writes a message as an event.
+func (s *stream) send(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(slices.Concat([]byte("event: message\ndata: "), b, []byte("\n\n")))
+}
+
+func (s *stream) comment(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write([]byte(": " + text + "\n\n"))
+}
+
+// write begins the stream if need be; the lock is held.
+func (s *stream) write(b []byte) {
+	if s.err != nil || s.over {
+		return
+	}
+	control := http.NewResponseController(s.w)
+	_ = control.SetWriteDeadline(time.Now().Add(writeWait))
+	if !s.begun {
+		s.begun = true
+		h := s.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-cache, no-transform")
+		h.Set("X-Accel-Buffering", "no")
+	}
+	if _, s.err = s.w.Write(b); s.err == nil {
+		s.err = control.Flush()
+	}
+}
+
+// finish writes the answer, after which nothing is written any more. A request that was taken back has none.
+func (s *stream) finish(o outcome, id []byte, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+	case o.none() && s.begun:
+	case o.none():
+		s.w.WriteHeader(http.StatusNoContent)
+	case s.begun:
+		b := append(make([]byte, 0, len(o.result)+128), "event: message\ndata: "...)
+		s.write(append(o.frame(b, id), "\n\n"...))
+	default:
+		writeJSON(s.w, status, o.frame(nil, id))
+	}
+	s.over = true
+}
+
+// breathe gives a sign of life on a response that takes long, so that nothing in between closes it; the returned function ends it.
+func (s *stream) breathe(every time.Duration, may bool) (stop func()) {
+	if !may {
+		return func() {}
+	}
+	var t *time.Timer
+	var mu sync.Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	t = time.AfterFunc(every, func() {
+		s.comment("wait")
+		mu.Lock()
+		defer mu.Unlock()
+		if t != nil {
+			t.Reset(every)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		t.Stop()
+		t = nil
+	}
+}
