@@ -158,7 +158,7 @@ func (d *Docker) refuseFull(ctx context.Context, volume, path string) error {
 	most := diskMost * d.opt.Disk
 	if size, err := measure(ctx, path, most); err != nil || size >= most {
 		return refusal(schemas.CodeDenied, fmt.Sprintf("the files in the sandbox take more than %s, %d times what they may", mebibytes(most), diskMost),
-			"the operator makes room in the volume "+volume+", or removes the sandbox")
+			"remove it with all that is in it, or have the operator make room in the volume "+volume)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"debug/elf"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -48,10 +46,10 @@ type DockerOptions struct {
 	Boxes     *durable.Dir  // one folder a sandbox, with its sockets; required
 	Engine    string        // unix://…; "" = DOCKER_HOST, else the usual socket
 	Image     string        // "" = bobbin-sandbox; it is never pulled
-	Binary    string        // a static bobbin for this machine; "" = this program
+	Binary    string        // a static bobbin for this machine; "" = a copy of this program
 	PerServer bool          // one container a server, not one a member
 	Runtime   string        // such as runsc; "" = the engine's default
-	CA        string        // file of certificate authorities (PEM), in place of those that the image brings; "" = none
+	CA        string        // file of certificate authorities (PEM, 4 MiB), in place of those that the image brings; "" = none
 	Idle      time.Duration // without a server or a command, a container is stopped; 0 = 15 min
 	Disk      int64         // bytes of a member's workspace; 0 = 2 GiB
 	Egress    egress        // nil: no way out
@@ -120,15 +118,25 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 
 // prepare looks at what is mounted.
 func (d *Docker) prepare() (err error) {
-	if d.opt.Binary, d.build, err = static(d.opt.Binary); err != nil {
+	named := d.opt.Binary != ""
+	if d.opt.Binary, err = static(d.opt.Binary); err != nil {
 		return err
 	}
-	if d.opt.CA != "" {
-		var sum string
-		if d.opt.CA, sum, err = trusted(d.opt.CA); err != nil {
+	if !named { // it may be replaced while it runs, and be nowhere on the engine's machine: bobbin in a container
+		if d.opt.Binary, err = d.share(d.opt.Binary, "bobbin", 0o755); err != nil {
 			return err
 		}
-		d.build += sum
+	}
+	if d.opt.CA != "" {
+		if err := trusted(d.opt.CA); err != nil {
+			return err
+		}
+		if d.opt.CA, err = d.share(d.opt.CA, "ca.pem", 0o644); err != nil {
+			return err
+		}
+	}
+	if d.build, err = stateOf(d.opt.Binary, d.opt.CA); err != nil {
+		return err
 	}
 	if d.instance, err = instance(d.opt.Boxes); err != nil {
 		return &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder", Err: err}
@@ -192,39 +200,6 @@ func (d *Docker) ask(ctx context.Context) error {
 	}
 	d.image = image.ID
 	return nil
-}
-
-// static finds the program to mount, and names its present state. It must run in an image that has no C library of ours.
-func static(binary string) (path, build string, err error) {
-	if path = binary; path == "" {
-		if path, err = os.Executable(); err != nil {
-			return "", "", &schemas.Error{Code: schemas.CodeMissing, Text: "the system does not say where bobbin's program is", Hint: "use --sandbox process", Err: err}
-		}
-	}
-	if path, err = filepath.Abs(path); err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	var info fs.FileInfo
-	if err == nil {
-		info, err = os.Stat(path)
-	}
-	var file *elf.File
-	if err == nil {
-		file, err = elf.Open(path)
-	}
-	if err != nil {
-		return "", "", &schemas.Error{Code: schemas.CodeMissing, Text: "bobbin's own program cannot be read, and sandboxes need it", Hint: "check " + path, Err: err}
-	}
-	defer file.Close()
-	if info.Mode().Perm()&0o005 != 0o005 {
-		return "", "", refusal(schemas.CodeMissing, "sandboxes run as another user, who may not run "+path, "chmod o+rx "+path)
-	}
-	for _, part := range file.Progs {
-		if part.Type == elf.PT_INTERP {
-			return "", "", refusal(schemas.CodeMissing, "bobbin was built with cgo, so its program does not run in a sandbox", "build it with CGO_ENABLED=0: make build")
-		}
-	}
-	return path, fmt.Sprint(path, info.Size(), info.ModTime().UnixNano()), nil
 }
 
 // instance tells the sandboxes of this data folder from those of another bobbin at the same engine.

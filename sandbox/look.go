@@ -2,10 +2,15 @@ package sandbox
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
+	"debug/elf"
+	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -40,33 +45,52 @@ func (d *Docker) lookInfo(ctx context.Context) error {
 	return refusal(schemas.CodeMissing, fmt.Sprintf("the container engine has no runtime %.40q; it has %s", d.opt.Runtime, strings.Join(known, ", ")), hint)
 }
 
-// trusted checks a file of certificate authorities, and names its present content. The sandboxes' user must be able to read it, and
-// may: so it must hold nothing else.
-func trusted(file string) (path, sum string, err error) {
+// static finds the program to mount. It must run in an image that has no C library of ours.
+func static(binary string) (path string, err error) {
+	if path = binary; path == "" {
+		if path, err = os.Executable(); err != nil {
+			return "", &schemas.Error{Code: schemas.CodeMissing, Text: "the system does not say where bobbin's program is", Hint: "use --sandbox process", Err: err}
+		}
+	}
+	if path, err = filepath.Abs(path); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	var file *elf.File
+	if err == nil {
+		file, err = elf.Open(path)
+	}
+	if err != nil {
+		return "", &schemas.Error{Code: schemas.CodeMissing, Text: "bobbin's own program cannot be read, and sandboxes need it", Hint: "check " + path, Err: err}
+	}
+	defer file.Close()
+	if binary != "" && info.Mode().Perm()&0o005 != 0o005 {
+		return "", refusal(schemas.CodeMissing, "sandboxes run as another user, who may not run "+path, "chmod o+rx "+path)
+	}
+	for _, part := range file.Progs {
+		if part.Type == elf.PT_INTERP {
+			return "", refusal(schemas.CodeMissing, "bobbin was built with cgo, so its program does not run in a sandbox", "build it with CGO_ENABLED=0: make build")
+		}
+	}
+	return path, nil
+}
+
+// trusted checks a file of certificate authorities: every sandbox can read it, so it must hold nothing else.
+func trusted(file string) error {
 	wrong := func(text, hint string, err error) error {
 		return &schemas.Error{Code: schemas.CodeInvalid, Text: "the certificate authorities in " + file + " " + text, Hint: hint, Err: err}
 	}
-	if path, err = filepath.Abs(file); err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
+	f, err := os.Open(file)
 	if err != nil {
-		return "", "", wrong("cannot be read", "check the path in --sandbox-ca", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", "", wrong("cannot be read", "check the path in --sandbox-ca", err)
+		return wrong("cannot be read", "check the path in --sandbox-ca", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return "", "", wrong("are not in a file", "name a PEM file", err)
-	}
-	if info.Mode().Perm()&0o004 == 0 {
-		return "", "", wrong("can only be read by their owner, and sandboxes run as another user", "chmod o+r "+file, nil)
-	}
 	text, err := io.ReadAll(io.LimitReader(f, maxAuthorities+1))
 	if err != nil || len(text) > maxAuthorities {
-		return "", "", wrong("cannot be read, or are more than 4 MiB", "name a PEM file", err)
+		return wrong("cannot be read, or are more than 4 MiB", "name a PEM file", err)
 	}
 	n := 0
 	for rest := text; ; n++ {
@@ -75,14 +99,77 @@ func trusted(file string) (path, sum string, err error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return "", "", wrong("hold something else, too: "+schemas.Clean(block.Type, true), "name a file of certificates alone: every sandbox can read it", nil)
+			return wrong("hold something else, too: "+schemas.Clean(block.Type, true), "name a file of certificates alone: every sandbox can read it", nil)
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return "", "", wrong(fmt.Sprintf("are damaged: certificate %d cannot be read", n+1), "name a PEM file", err)
+			return wrong(fmt.Sprintf("are damaged: certificate %d cannot be read", n+1), "name a PEM file", err)
 		}
 	}
 	if n == 0 {
-		return "", "", wrong("are none: there is no certificate in the file", "name a PEM file, with -----BEGIN CERTIFICATE-----", nil)
+		return wrong("are none: there is no certificate in the file", "name a PEM file, with -----BEGIN CERTIFICATE-----", nil)
 	}
-	return path, hash(string(text)), nil
+	return nil
+}
+
+// share copies a file to where the engine finds it: beside the sandboxes, whose folder has the same path for both. One that runs or
+// is mounted there keeps its old content.
+func (d *Docker) share(from, name string, mode fs.FileMode) (path string, err error) {
+	defer func() {
+		if err != nil {
+			err = &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder, and whether there is room", Err: err}
+		}
+	}()
+	dir, err := d.opt.Boxes.Sub("shared")
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	if path, err = filepath.Abs(filepath.Join(dir.Path(), name)); err != nil {
+		return "", err
+	}
+	old, _ := stateOf(path)
+	now, err := stateOf(from)
+	if err != nil || old == now {
+		return path, err
+	}
+	root, err := os.OpenRoot(dir.Path())
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	in, err := os.Open(from)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	part := name + ".part"
+	out, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Chmod(mode), out.Sync(), out.Close()); err != nil {
+		return "", errors.Join(err, root.Remove(part))
+	}
+	return path, root.Rename(part, name)
+}
+
+// stateOf names the present content of files; "" is none.
+func stateOf(files ...string) (string, error) {
+	sum := sha256.New()
+	for _, file := range files {
+		if file == "" {
+			continue
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return "", err
+		}
+		n, err := io.Copy(sum, f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return "", err
+		}
+		_, _ = fmt.Fprintf(sum, " %d ", n)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -57,23 +58,36 @@ func TestNewDocker_Authorities(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(0o644, cert, cert)
+	write(0o600, cert, cert) // sandboxes read a copy
 	e, d, opt := openFake(t, func(o *sandbox.DockerOptions) { o.CA = file })
 	if _, err := d.Exec(t.Context(), schemas.Exec{Member: "alice", Args: []string{"x"}}); err != nil {
 		t.Fatal(err)
 	}
+	copied := filepath.Join(opt.Boxes.Path(), "shared", "ca.pem")
+	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", info, err)
+	}
 	for _, want := range []string{`"SSL_CERT_FILE=/etc/bobbin-ca.pem"`, `"NODE_EXTRA_CA_CERTS=/etc/`, `"REQUESTS_CA_BUNDLE=/etc/`, `"PIP_CERT=/etc/`, `"GIT_SSL_CAINFO=/etc/`, `"CURL_CA_BUNDLE=/etc/`,
-		`{"Type":"bind","Source":"` + file + `","Target":"/etc/bobbin-ca.pem","ReadOnly":true}`} {
+		`{"Type":"bind","Source":"` + copied + `","Target":"/etc/bobbin-ca.pem","ReadOnly":true}`} {
 		if !strings.Contains(e.created[0], want) {
 			t.Errorf("the container has no %s:\n%s", want, e.created[0])
 		}
+	}
+	other, _ := certificate(t)
+	write(0o644, other)
+	again, err := sandbox.NewDocker(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Close()
+	if text, err := os.ReadFile(copied); err != nil || !bytes.Equal(text, other) {
+		t.Errorf("the copy is an old one: %v", err)
 	}
 	for name, c := range map[string]struct {
 		mode  os.FileMode
 		parts [][]byte
 		words string
 	}{
-		"closed":  {0o600, [][]byte{cert}, "another user"},
 		"key":     {0o644, [][]byte{cert, key}, "something else, too: EC PRIVATE KEY"},
 		"empty":   {0o644, nil, "are none"},
 		"damaged": {0o644, [][]byte{cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})}, "certificate 2"},
