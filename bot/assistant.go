@@ -8,15 +8,14 @@ import (
 	"bobbin/schemas"
 )
 
-// assistant answers messages with a model and the thread's tools. It is called concurrently for many threads, for one thread one
-// turn at a time. It checks who may stop, reset, choose and set what; its errors are for people.
+// assistant answers messages with a model and the thread's tools. It is called concurrently, also for one thread. It checks who may stop, reset, choose and set what; its errors are for people.
 type assistant interface {
 	talker
 	chooser
 	setting
 }
 
-// talker has the conversation. show is called from one goroutine at a time, never after Say returned, with the whole state; Say ends
+// talker has the conversation, in each thread one turn after the other. show is called from one goroutine at a time, never after Say returned, with the whole state; Say ends
 // with ctx, with Stop, or with the answer. Stop ends the thread's turn with its tool calls; false: there was none.
 type talker interface {
 	Say(ctx context.Context, said schemas.Said, show func(schemas.Answering)) (schemas.Answering, error)
@@ -245,16 +244,12 @@ func (b *Bot) chatStop(ctx context.Context, t turn) (Reply, error) {
 	if b.opt.Assistant == nil {
 		return Reply{}, unset()
 	}
-	waiting := b.talks.leave(t.caller)
 	stopped, err := b.opt.Assistant.Stop(ctx, t.caller)
 	if err != nil {
 		return Reply{}, err
 	}
-	switch {
-	case stopped:
+	if stopped {
 		return Reply{Blocks: []Block{{Text: "stopped"}}}, nil
-	case waiting > 0:
-		return Reply{Blocks: []Block{{Text: count(waiting, "message that waited is", "messages that waited are") + " not answered"}}}, nil
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: "nothing is being answered here"}}}, nil
 }

@@ -140,7 +140,6 @@ type Bot struct {
 	opt   Options
 	verbs []verb
 	chat  []verb // of /chat
-	talks talks
 	cards deck
 	ears  ears
 	late  late
@@ -179,7 +178,7 @@ func New(opt Options) *Bot {
 		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	b := &Bot{opt: opt, verbs: table(), own: ownTools()}
-	b.chat, b.talks.queues = chatVerbs(), map[schemas.ThreadID][]*talk{}
+	b.chat = chatVerbs()
 	b.cards.open = map[string]*card{}
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}

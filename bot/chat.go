@@ -15,82 +15,19 @@ import (
 
 // Limits of what is said to the assistant.
 const (
-	maxWaiting  = 16 // messages of a thread that wait for the answer before theirs
 	maxFiles    = 10 // of one message
 	maxOneFile  = 5 << 20
 	maxAttach   = 20 << 20 // bytes of all files of one message
 	noticeEvery = 500 * time.Millisecond
 )
 
-// talks is the assistant's turns of all threads: in each, one after the other.
-type talks struct {
-	mu     sync.Mutex
-	queues map[schemas.ThreadID][]*talk // the first is answered, the others wait
-}
+// ErrStopped is the cause with which a door ends the context of a request that its own member stopped.
+var ErrStopped = errors.New("stopped")
 
-// talk is one message on its way to its answer.
-type talk struct {
-	by     schemas.Caller
-	turn   chan struct{} // closed when it is its turn
-	cancel context.CancelCauseFunc
-}
+// stoppedBy is the cause of an answer that ends by its button.
+type stoppedBy struct{ who string }
 
-var errLeft = errors.New("a message that waited was stopped")
-
-// enter puts a talk into its thread's queue; false when too many wait.
-func (q *talks) enter(x *talk) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all := q.queues[x.by.Thread]
-	if len(all) > maxWaiting {
-		return false
-	}
-	if len(all) == 0 {
-		close(x.turn)
-	}
-	q.queues[x.by.Thread] = append(all, x)
-	return true
-}
-
-// end takes a talk out, and lets the next one go on.
-func (q *talks) end(x *talk) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all := q.queues[x.by.Thread]
-	first := len(all) > 0 && all[0] == x
-	all = slices.DeleteFunc(all, func(o *talk) bool { return o == x })
-	if len(all) == 0 {
-		delete(q.queues, x.by.Thread)
-		return
-	}
-	q.queues[x.by.Thread] = all
-	if first {
-		close(all[0].turn)
-	}
-}
-
-// leave ends what waits and is the caller's to stop, and says how many that were.
-func (q *talks) leave(c schemas.Caller) (n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, x := range q.queues[c.Thread] {
-		if i > 0 && (x.by.Member == c.Member || c.Manages()) {
-			x.cancel(errLeft)
-			n++
-		}
-	}
-	return n
-}
-
-// waits reports whether a talk has not begun.
-func (x *talk) waits() bool {
-	select {
-	case <-x.turn:
-		return false
-	default:
-		return true
-	}
-}
+func (s stoppedBy) Error() string { return "stopped by " + s.who }
 
 // message answers what is no command: the assistant does, if there is one and it is to answer here. Where people speak with each
 // other, what is not for it is passed over in silence.
@@ -180,7 +117,8 @@ func (s *stage) running(a schemas.Answering) {
 	r := s.reply
 	r.Blocks = []Block{{Answer: &a}}
 	s.show(r)
-	if now := s.b.opt.Now(); s.last.IsZero() || now.Sub(s.last) >= noticeEvery {
+	blank := a.Text == "" && len(a.Steps) == 0 && a.Status == ""
+	if now := s.b.opt.Now(); !a.Joined && !blank && (s.last.IsZero() || now.Sub(s.last) >= noticeEvery) {
 		s.last = now
 		s.tell(r, a)
 	}
@@ -201,49 +139,43 @@ func (s *stage) tell(r Reply, a schemas.Answering) {
 	s.b.publish(Notice{Thread: c.Thread, Reply: r, Door: c.Door}, "")
 }
 
-// end draws the last state, which settles the card.
+// end draws the last state, which settles the card. There is nothing to draw of a message that went into another answer.
 func (s *stage) end(a schemas.Answering) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	a.Done, a.Status = true, ""
 	r := Reply{Blocks: []Block{{Answer: &a}}, Replace: s.reply.ID}
-	s.tell(r, a)
+	switch {
+	case !a.Joined:
+		s.tell(r, a)
+	case a.Why == "":
+		r.Blocks = nil
+	}
 	return r
 }
 
-// say has one turn with the assistant, after those of the thread before it.
+// say has one turn with the assistant, which keeps the order of a thread's turns.
 func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	x := &talk{by: t.caller, turn: make(chan struct{}), cancel: cancel}
-	if !b.talks.enter(x) {
-		return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: count(maxWaiting, "message waits", "messages wait") + " for an answer here already", Hint: "`/chat stop`, or wait"}
-	}
-	defer b.talks.end(x)
-	s := &stage{b: b, said: said, show: t.stream, reply: b.stopCard(x)}
+	s := &stage{b: b, said: said, show: t.stream, reply: b.stopCard(t.caller, cancel)}
 	defer b.cards.drop(s.reply.ID)
 	if s.show == nil {
 		s.show = func(Reply) {}
 	}
-	first := schemas.Answering{}
-	if x.waits() {
-		first.Status = "waits for the answer before this one"
-	}
-	s.running(first)
-	select {
-	case <-x.turn:
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		return s.end(schemas.Answering{Why: "stopped before it began"}), nil
-	}
+	s.running(schemas.Answering{})
 	answer, err := b.opt.Assistant.Say(ctx, said, s.running)
-	switch {
-	case err == nil:
-		return s.end(answer), nil
-	case errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled): // at the door
-		answer.Why = cmp.Or(answer.Why, "stopped by "+at(t.caller.Member, t.caller.Name))
+	if ctx.Err() != nil && (err != nil || answer.Why != "") {
+		var by stoppedBy
+		switch cause := context.Cause(ctx); {
+		case errors.As(cause, &by):
+			answer.Why, err = by.Error(), nil
+		case errors.Is(cause, ErrStopped):
+			answer.Why, err = stoppedBy{at(t.caller.Member, t.caller.Name)}.Error(), nil
+		}
+	}
+	if err == nil {
 		return s.end(answer), nil
 	}
 	refused := b.refusal(t.caller, err)
@@ -257,24 +189,18 @@ func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error)
 	return r, nil
 }
 
-// stopCard is the button on a running answer. It stops this one turn, never a later one.
-func (b *Bot) stopCard(x *talk) Reply {
-	c := &card{by: x.by, role: schemas.Member, ttl: editedTTL, look: []string{"stop"}, may: func(c schemas.Caller) error {
-		if c.Member == x.by.Member || c.Manages() {
+// stopCard is the button on a running answer to somebody. It stops this one turn, never a later one.
+func (b *Bot) stopCard(by schemas.Caller, stop context.CancelCauseFunc) Reply {
+	c := &card{by: by, role: schemas.Member, ttl: editedTTL, look: []string{"stop"}, may: func(c schemas.Caller) error {
+		if c.Member == by.Member || c.Manages() {
 			return nil
 		}
-		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(x.by.Member, x.by.Name) + " can stop this answer, or a manager of the thread"}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(by.Member, by.Name) + " can stop this answer, or a manager of the thread"}
 	}}
 	c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
-		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat stop"}); err != nil {
-			return Reply{}, err
-		}
-		if x.waits() {
-			x.cancel(errLeft)
-			return Reply{}, nil
-		}
-		_, err := b.opt.Assistant.Stop(ctx, t.caller)
-		return Reply{}, err
+		stop(stoppedBy{at(t.caller.Member, t.caller.Name)})
+		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat stop"})
+		return Reply{}, nil
 	}
 	r := b.deal(c, Reply{Choices: []Choice{{Key: "stop", Label: "Stop"}}})
 	r.Expires = time.Time{} // it ends with the answer

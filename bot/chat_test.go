@@ -169,73 +169,66 @@ func TestChat_Stop(t *testing.T) {
 		w, p := talking(t)
 		p.hold = make(chan struct{})
 		var mu sync.Mutex
-		cards := map[string]bot.Reply{}
-		replies := map[string]chan bot.Reply{}
-		say := func(c schemas.Caller, text string) {
-			replies[text] = make(chan bot.Reply, 1)
+		var card bot.Reply
+		say := func(ctx context.Context) <-chan bot.Reply {
+			reply := make(chan bot.Reply, 1)
 			go func() {
-				replies[text] <- w.bot.Handle(t.Context(), bot.Request{Caller: c, Text: text, Stream: func(r bot.Reply) {
+				reply <- w.bot.Handle(ctx, bot.Request{Caller: alice(), Text: "go on", Stream: func(r bot.Reply) {
 					mu.Lock()
 					defer mu.Unlock()
-					cards[text] = r
+					card = r
 				}})
 			}()
 			synctest.Wait()
+			return reply
 		}
-		press := func(c schemas.Caller, text string) bot.Reply {
+		press := func(c schemas.Caller) bot.Reply {
 			mu.Lock()
-			id := cards[text].ID
+			id := card.ID
 			mu.Unlock()
 			r := w.do(bot.Request{Caller: c, Action: &bot.Action{ID: id, Choice: "stop"}})
 			synctest.Wait()
 			return r
 		}
-		say(alice(), "one")
-		say(mallory(), "two")
-		say(alice(), "three")
-		if s := answered(t, cards["two"]).Status; s != "waits for the answer before this one" {
-			t.Errorf("status %q", s)
-		}
-		want(t, press(mallory(), "one"), "only @alice can stop this answer, or a manager of the thread")
-		wantCode(t, press(guest(), "one"), schemas.CodeDenied)
-		press(boss(), "three") // it waits still
-		if a := answered(t, <-replies["three"]); a.Why != "stopped before it began" {
-			t.Errorf("three: %+v", a)
-		}
-		if r := press(alice(), "one"); len(r.Blocks) != 0 || r.Bad {
+		reply := say(t.Context())
+		want(t, press(mallory()), "only @alice can stop this answer, or a manager of the thread")
+		wantCode(t, press(guest()), schemas.CodeDenied)
+		if r := press(boss()); len(r.Blocks) != 0 || r.Bad {
 			t.Errorf("press: %s", flat(r))
 		}
-		if a := answered(t, <-replies["one"]); a.Why != "stopped by @alice" || a.Text == "" {
-			t.Errorf("one: %+v", a)
+		if r := <-reply; answered(t, r).Why != "stopped by @boss" || answered(t, r).Text == "" || r.Bad {
+			t.Errorf("%+v", r)
 		}
-		want(t, w.say(alice(), "/chat stop"), "only @mallory can stop this answer")
-		want(t, w.say(mallory(), "/chat stop"), "stopped")
-		if a := answered(t, <-replies["two"]); a.Why != "stopped by @mallory" {
-			t.Errorf("two: %+v", a)
+		wantCode(t, press(boss()), schemas.CodeExpired)
+		reply = say(t.Context())
+		want(t, w.say(mallory(), "/chat stop"), "only @alice can stop this answer")
+		want(t, w.say(alice(), "/chat stop"), "stopped")
+		if a := answered(t, <-reply); a.Why != "stopped by @alice" {
+			t.Errorf("%+v", a)
 		}
-		want(t, w.say(mallory(), "/chat stop"), "nothing is being answered here")
-		if len(p.said) != 2 {
-			t.Errorf("%d messages reached the assistant", len(p.said))
+		want(t, w.say(alice(), "/chat stop"), "nothing is being answered here")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		reply = say(ctx)
+		cancel(bot.ErrStopped) // as a door does
+		if r := <-reply; answered(t, r).Why != "stopped by @alice" || r.Bad {
+			t.Errorf("%+v", r)
 		}
 	})
 }
 
-func TestChat_ManyWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, p := talking(t)
-		p.hold = make(chan struct{})
-		var all sync.WaitGroup
-		for range 17 {
-			all.Go(func() { w.bot.Handle(t.Context(), bot.Request{Caller: alice(), Text: "again"}) })
-		}
-		synctest.Wait()
-		want(t, w.say(alice(), "and again"), "16 messages wait for an answer here already")
-		close(p.hold)
-		all.Wait()
-		if len(p.said) != 17 {
-			t.Errorf("said %d", len(p.said))
-		}
-	})
+// A message that went into an answer on its way has none of its own.
+func TestChat_Joined(t *testing.T) {
+	w, p := talking(t)
+	others, stop := w.bot.Subscribe(thread, "mallory")
+	defer stop()
+	p.steps = []schemas.Answering{{Joined: true, Status: "goes into the answer that is on its way"}}
+	if r := w.say(alice(), "and this"); len(r.Blocks) != 0 || r.Bad || r.Replace == "" || len(others) != 0 {
+		t.Errorf("%+v, %d notices", r, len(others))
+	}
+	p.steps = []schemas.Answering{{Joined: true, Done: true, Why: "the answer ended before it was read"}}
+	if a := answered(t, w.say(alice(), "and this")); a.Why != "the answer ended before it was read" {
+		t.Errorf("%+v", a)
+	}
 }
 
 func TestChat_Modes(t *testing.T) {
@@ -355,23 +348,6 @@ func TestChat_Fails(t *testing.T) {
 	wantCode(t, r, schemas.CodeFailed)
 	if r.Replace == "" {
 		t.Error("the running answer is not settled")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	p.err, p.hold = nil, make(chan struct{})
-	r = w.bot.Handle(ctx, bot.Request{Caller: alice(), Text: "hello", Stream: func(bot.Reply) { cancel() }})
-	if a := answered(t, r); a.Why != "stopped before it began" || r.Bad {
-		t.Errorf("%+v", r)
-	}
-	ctx, cancel = context.WithCancel(t.Context())
-	shown := 0
-	p.steps = []schemas.Answering{{Text: "I look"}}
-	r = w.bot.Handle(ctx, bot.Request{Caller: alice(), Text: "hello", Stream: func(bot.Reply) {
-		if shown++; shown == 2 {
-			cancel()
-		}
-	}})
-	if a := answered(t, r); a.Why != "stopped by @alice" || a.Text != "I look" || r.Bad {
-		t.Errorf("%+v", r)
 	}
 }
 

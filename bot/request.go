@@ -22,7 +22,8 @@ type Request struct {
 	Mentioned bool
 	// Stream, if set, gets an answer while it comes: a Reply with Block.Answer and the choice to stop it, the whole of it each time,
 	// always with the same ID. What Handle returns has that ID in Replace. It is called by one goroutine at a time, the first time
-	// before the message waits for anything, never after Handle returned, and must not block.
+	// before the message waits for anything, never after Handle returned, and must not block. A message that goes into an answer on
+	// its way says so here (Answering.Joined), and Handle returns a Reply without Blocks when that has ended.
 	Stream func(Reply)
 }
 

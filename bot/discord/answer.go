@@ -233,7 +233,7 @@ func (t *turn) help() bool {
 func (t *turn) answer(ctx context.Context, r bot.Reply) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restWait)
 	defer cancel()
-	if silent(r) && t.message() { // what the button did shows by itself
+	if silent(r) && r.Replace == "" && t.message() { // what the button did shows by itself
 		t.later(ctx, false)
 		return
 	}

@@ -210,6 +210,25 @@ func TestAnswer_WhenItAnswers(t *testing.T) {
 	}
 }
 
+// A second message of the same member goes into the answer that is on its way: there is one message for both.
+func TestAnswer_JoinedIsSilent(t *testing.T) {
+	a := &talker{states: make(chan schemas.Answering)}
+	f, g, _ := chatting(t, a, discordtest.Options{})
+	ann, ch := f.User("ann"), g.Channel("general")
+	s := f.As(ann, ch)
+	s.Say("@bot and this")
+	a.states <- schemas.Answering{Joined: true, Status: "goes into the answer that is on its way"}
+	time.Sleep(quiet)
+	a.states <- schemas.Answering{Joined: true, Done: true}
+	s.Say("@bot and that")
+	a.states <- schemas.Answering{Joined: true, Status: "goes into the answer that is on its way"}
+	a.states <- schemas.Answering{Joined: true, Done: true, Why: "the answer ended before it was read"}
+	s.Wait(`ended before it was read`, 5*time.Second)
+	if got := answers(s, f); len(got) != 1 {
+		t.Errorf("%d messages:\n%s", len(got), s.Transcript())
+	}
+}
+
 func TestAnswer_LongOnesAreSplit(t *testing.T) {
 	a := &talker{states: make(chan schemas.Answering)}
 	f, g, _ := chatting(t, a, discordtest.Options{})

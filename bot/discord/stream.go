@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 const (
 	streamWait   = 5 * time.Second // for one edit of an answer that goes on
+	thinkWait    = 2 * time.Second // for the first words, before there is a message
 	finishTries  = 4               // to post how it ended
 	unknownThing = 10008           // the message is no more (Discord, JSON Error Codes)
 )
@@ -78,9 +80,17 @@ func (l *live) run(ctx context.Context) {
 			return
 		case <-l.wake:
 		}
-		l.mu.Lock()
-		r := *l.newest
-		l.mu.Unlock()
+		r := l.state()
+		if a := answerIn(r); a.Joined {
+			continue // shown where the answer is
+		} else if begun := a.Text != "" || len(a.Steps) > 0 || a.Status != ""; !begun && len(l.posts) == 0 {
+			if !l.patient() {
+				return
+			}
+			if r = l.state(); answerIn(r).Joined {
+				continue
+			}
+		}
 		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), streamWait)
 		if err := l.draw(once, r); err != nil {
 			l.d.opt.Log.Debug("discord: how far an answer is, is not shown", "channel", l.m.ChannelID, "err", err)
@@ -94,6 +104,25 @@ func (l *live) run(ctx context.Context) {
 		}
 		pace.Stop()
 	}
+}
+
+func (l *live) state() bot.Reply {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *l.newest
+}
+
+// patient waits a little for the first words, while typing is shown anyway; false: the answer is over.
+func (l *live) patient() bool {
+	soon := time.NewTimer(thinkWait)
+	defer soon.Stop()
+	select {
+	case <-l.ended:
+		return false
+	case <-soon.C:
+	case <-l.wake:
+	}
+	return true
 }
 
 // pen draws with the same custom ids each time.
@@ -159,17 +188,21 @@ func (l *live) finish(ctx context.Context, r bot.Reply) (err error) {
 	return err
 }
 
-// isAnswer reports whether a reply is the assistant's.
-func isAnswer(r bot.Reply) bool {
+// answerIn is the assistant's answer in a reply; its zero value if there is none.
+func answerIn(r bot.Reply) schemas.Answering {
 	for _, b := range r.Blocks {
 		if b.Answer != nil {
-			return true
+			return *b.Answer
 		}
 	}
-	return false
+	return schemas.Answering{}
+}
+
+func isAnswer(r bot.Reply) bool {
+	return slices.ContainsFunc(r.Blocks, func(b bot.Block) bool { return b.Answer != nil })
 }
 
 // silent reports whether there is nothing to say.
 func silent(r bot.Reply) bool {
-	return len(r.Blocks) == 0 && r.Form == nil && len(r.Choices) == 0 && r.Replace == "" && !r.Bad
+	return len(r.Blocks) == 0 && r.Form == nil && len(r.Choices) == 0 && !r.Bad
 }

@@ -126,7 +126,7 @@ func (d *Door) respond(ctx context.Context, m wire.Message, taken func()) {
 	defer done()
 	var err error
 	switch {
-	case silent(reply):
+	case silent(reply): // also what went into another answer
 	case isAnswer(reply):
 		err = l.finish(to, reply)
 	default:

@@ -297,14 +297,14 @@ func (d *Door) reading(id string) (before string) {
 
 // let has the bot answer one request.
 func (d *Door) let(ctx context.Context, req bot.Request) bot.Reply {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel()
+	defer cancel(nil)
 	wg.Go(func() {
 		select {
 		case <-d.opt.Stop:
-			cancel()
+			cancel(bot.ErrStopped)
 		case <-ctx.Done():
 		}
 	})

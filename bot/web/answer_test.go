@@ -232,6 +232,25 @@ func TestPage_Answer(t *testing.T) {
 	}
 }
 
+// Of a message that went into an answer on its way, only the message stays.
+func TestPage_AnswerThatJoinedAnother(t *testing.T) {
+	s := start(t)
+	over := make(chan struct{})
+	s.reply = func(_ context.Context, req bot.Request) bot.Reply {
+		req.Stream(answer(schemas.Answering{Joined: true, Status: "goes into the answer that is on its way"}))
+		<-over
+		return bot.Reply{Replace: "stop-1"}
+	}
+	b := open(t, s, 900, 700, false)
+	b.paste("and this")
+	b.key(kb.Enter)
+	b.until(`document.querySelector(".answer-status").textContent.includes("goes into the answer")`)
+	close(over)
+	b.until(`document.querySelectorAll("#log > div").length === 1 && document.querySelector(".you").textContent.includes("and this")`)
+	b.do(chromedp.Reload())
+	b.until(`document.querySelectorAll("#log > div").length === 1`)
+}
+
 // Two tabs see the same answer come, one of them opened in the middle; each can stop it.
 func TestPage_AnswerInTwoTabs(t *testing.T) {
 	s := start(t)

@@ -84,8 +84,11 @@ func (d *Door) request(w http.ResponseWriter, r *http.Request, rm *room) {
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), longest)
-	defer cancel()
+	ctx, end := context.WithTimeout(context.WithoutCancel(r.Context()), longest)
+	defer end()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	cancel := func() { stop(bot.ErrStopped) }
 	req := bot.Request{Caller: d.caller(rm.thread), Text: in.Text, Verb: in.Verb, Args: in.Args, File: in.file, Files: in.files}
 	if in.Action != nil {
 		req.Action = &bot.Action{ID: in.Action.ID, Choice: in.Action.Choice, Values: in.Action.Values}

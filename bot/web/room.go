@@ -68,6 +68,7 @@ type entry struct {
 	Progress []string  `json:"progress,omitempty"`
 	Reply    *reply    `json:"reply,omitempty"`
 	Settled  string    `json:"settled,omitempty"` // what was chosen
+	Gone     bool      `json:"gone,omitempty"`    // there is nothing to show of it
 
 	files [][]byte
 	size  int
@@ -214,10 +215,25 @@ func (r *room) finish(n int, rep bot.Reply, chosen string) entry {
 		e.Reply, e.files = drawn(rep, r.member)
 		return *e
 	}
+	if len(rep.Blocks) == 0 && rep.Form == nil && len(rep.Choices) == 0 {
+		return r.remove(n)
+	}
 	e.Pending, e.Progress = false, nil
 	e.Reply, e.files = drawn(rep, r.member)
 	r.change(e)
 	return *e
+}
+
+// remove takes an entry back. The caller holds mu.
+func (r *room) remove(n int) entry {
+	i := slices.IndexFunc(r.entries, func(e *entry) bool { return e.N == n })
+	r.memory -= r.entries[i].size
+	r.entries = slices.Delete(r.entries, i, i+1)
+	gone := entry{N: n, Kind: "reply", Gone: true}
+	if data, err := json.Marshal(gone); err == nil {
+		r.emit("entry", data)
+	}
+	return gone
 }
 
 // chosen says what an action chose on its card, "" when the card is not known.

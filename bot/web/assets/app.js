@@ -67,6 +67,7 @@ function withoutSecrets(form, values) {
 
 // draw puts an entry in its place, or anew where it stands.
 function draw(entry) {
+  if (entry.gone) return gone(entry);
   const text = JSON.stringify(entry);
   const before = seen.get(entry.n);
   if (before === text || before && entry.pending && !before.includes('"pending":true')) return; // the answer came by both ways
@@ -92,6 +93,12 @@ function draw(entry) {
   else if (near || entry.kind === "you" || asked) toEnd();
   else if (fresh) $("newest").hidden = false;
   if (fresh && document.hidden && entry.kind !== "you") document.title = `● ${document.title.replace(/^● /, "")}`;
+}
+
+// gone takes an entry back of which there is nothing to show: a message that went into an answer on its way.
+function gone({ n }) {
+  log.querySelector(`[data-n="${n}"]`)?.remove();
+  seen.set(n, "");
 }
 
 // grow brings an answer that stands there to its next state, the last one included; false: the entry is drawn anew.
