@@ -65,8 +65,8 @@ type process struct {
 	goroutines    sync.WaitGroup
 }
 
-// startProcess starts cmd in a group of its own.
-func startProcess(f *family, cmd *exec.Cmd) (*process, error) {
+// startProcess starts cmd in a group of its own. heard gets what it writes to its standard error, and may be nil.
+func startProcess(f *family, cmd *exec.Cmd, heard func([]byte)) (*process, error) {
 	var files [6]*os.File
 	for i := 0; i < len(files); i += 2 {
 		r, w, err := os.Pipe()
@@ -85,7 +85,7 @@ func startProcess(f *family, cmd *exec.Cmd) (*process, error) {
 	closeFiles([]*os.File{files[0], files[3], files[5]})
 	p := &process{cmd: cmd, group: g, stdin: files[1], stdout: files[2], done: make(chan struct{}), quit: make(chan struct{})}
 	p.goroutines.Go(func() {
-		p.words.drain(files[4])
+		p.words.drain(files[4], heard)
 		_ = files[4].Close()
 	})
 	p.goroutines.Go(func() {

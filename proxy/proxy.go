@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,6 +31,10 @@ type Options struct {
 	Root string
 	// Env is the base of every program's environment, as NAME=VALUE; nothing else of our own environment is handed on.
 	Env []string
+	// Origin is whose web pages may come in, beside those of this machine: "*" for all, an origin, or "" for none.
+	Origin string
+	// Echo gets what programs write to their standard error, values of their environment masked; nil: nobody.
+	Echo io.Writer
 	// CallTimeout ends a call without an answer; 0 is an hour.
 	CallTimeout time.Duration
 	// Log gets what an operator needs; never nil.
@@ -91,7 +96,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(p.opts.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		Handler:           handlers.count(p.guard(p.routes(), l.Addr())),
+		Handler:           handlers.count(p.opts.share(p.guard(p.routes(), l.Addr()))),
 	}
 	defer handlers.wait()
 	ended := context.AfterFunc(ctx, func() { _ = srv.Close() })

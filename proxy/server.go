@@ -146,7 +146,7 @@ func (s *server) once() after {
 	cmd, err := s.opts.program(s.def.Command, s.def.Args, s.def.Env, s.def.Cwd)
 	if err == nil {
 		var p *process
-		if p, err = startProcess(s.family, cmd); err == nil {
+		if p, err = startProcess(s.family, cmd, echo(s.opts.Echo, s.def.Env)); err == nil {
 			return s.live(p)
 		}
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"io"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 const (
 	maxTail   = 64 << 10 // bytes kept of what a program wrote to its standard error
+	maxEcho   = 16 << 10 // bytes of a line that are passed on at once
 	minHidden = 8        // shorter values are words, not secrets
 )
 
@@ -21,11 +23,14 @@ type tail struct {
 }
 
 // drain reads until the end, at whatever rate.
-func (t *tail) drain(r io.Reader) {
+func (t *tail) drain(r io.Reader, heard func([]byte)) {
 	block := make([]byte, 1<<10)
 	for {
 		n, err := r.Read(block)
 		t.add(block[:n])
+		if heard != nil {
+			heard(block[:n])
+		}
 		if err != nil {
 			return
 		}
@@ -51,6 +56,12 @@ func (t *tail) text(env map[string]string, most int) string {
 	t.mu.Lock()
 	s := string(t.buf)
 	t.mu.Unlock()
+	s = schemas.Clean(hideValues(s, env), false)
+	return s[max(0, len(s)-most):]
+}
+
+// hideValues masks the values of an environment.
+func hideValues(s string, env map[string]string) string {
 	var hide []string
 	for _, v := range env {
 		if len(v) >= minHidden {
@@ -61,6 +72,25 @@ func (t *tail) text(env map[string]string, most int) string {
 	for _, v := range hide {
 		s = strings.ReplaceAll(s, v, "***")
 	}
-	s = schemas.Clean(s, false)
-	return s[max(0, len(s)-most):]
+	return s
+}
+
+// echo passes what a program writes on to w, in whole lines without the values of env. A line that never ends is passed on in
+// pieces. w may be slow: the program then waits, as it would for a terminal.
+func echo(w io.Writer, env map[string]string) func([]byte) {
+	if w == nil {
+		return nil
+	}
+	var rest []byte
+	return func(b []byte) {
+		rest = append(rest, b...)
+		end := bytes.LastIndexByte(rest, '\n') + 1
+		if end == 0 && (len(rest) > maxEcho || len(b) == 0) {
+			end = len(rest)
+		}
+		if end > 0 {
+			_, _ = io.WriteString(w, hideValues(string(rest[:end]), env))
+			rest = append(rest[:0], rest[end:]...)
+		}
+	}
 }

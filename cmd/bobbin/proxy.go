@@ -24,6 +24,8 @@ import (
 type proxyFlags struct {
 	socket, listen, token string
 	egress, egressListen  string
+	origin                string
+	echo                  bool
 }
 
 func (m *Main) proxyCommand() *cobra.Command {
@@ -43,6 +45,8 @@ func (m *Main) proxyCommand() *cobra.Command {
 	f.StringVar(&flags.listen, "listen", "", "address to serve HTTP at, such as 127.0.0.1:8931 (BOBBIN_LISTEN)")
 	f.StringVar(&flags.socket, "socket", "", "unix socket to serve HTTP at (BOBBIN_SOCKET)")
 	f.StringVar(&flags.token, "token-file", "", "file with the token that every request must bear; without one only COMMAND is served, on loopback (BOBBIN_TOKEN_FILE)")
+	f.StringVar(&flags.origin, "allow-origin", "", "web pages that may use this: an origin such as https://app.example.com, or * for all (BOBBIN_ALLOW_ORIGIN)")
+	f.BoolVar(&flags.echo, "echo", false, "show what the programs write to their standard error, their values masked (BOBBIN_ECHO)")
 	f.StringVar(&flags.egress, "egress", "", "unix socket of an HTTP proxy that programs get to know at --egress-listen (BOBBIN_EGRESS)")
 	f.StringVar(&flags.egressListen, "egress-listen", "127.0.0.1:3128", "where programs find that HTTP proxy (BOBBIN_EGRESS_LISTEN)")
 	return c
@@ -70,7 +74,11 @@ func (m *Main) proxy(ctx context.Context, flags *proxyFlags, command []string) e
 			return err
 		}
 	}
-	p, err := proxy.New(ctx, proxy.Options{Token: token, Root: root, Env: theirs(os.Environ()), Log: slog.New(slog.NewTextHandler(m.Err, nil))})
+	var echo io.Writer
+	if flags.echo {
+		echo = m.Err
+	}
+	p, err := proxy.New(ctx, proxy.Options{Origin: flags.origin, Echo: echo, Token: token, Root: root, Env: theirs(os.Environ()), Log: slog.New(slog.NewTextHandler(m.Err, nil))})
 	if err != nil {
 		return err
 	}
