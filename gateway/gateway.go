@@ -77,6 +77,7 @@ type Gateway struct {
 
 	mu       sync.Mutex
 	life     context.Context // nil while Run does not run
+	ready    chan struct{}   // closed when it does
 	sessions map[string]*session
 	dead     map[string]time.Time // ids of sessions that were ended, until they would have been forgotten anyway
 	under    map[*exchange]struct{}
@@ -104,7 +105,7 @@ func New(opt Options) *Gateway {
 	}
 	return &Gateway{
 		opt: opt, tokens: &tokens{dir: opt.Tokens, now: opt.Now, used: map[string]time.Time{}},
-		sessions: map[string]*session{}, dead: map[string]time.Time{}, under: map[*exchange]struct{}{}, streams: map[*stream]struct{}{}, parked: map[string]*parked{},
+		ready: make(chan struct{}), sessions: map[string]*session{}, dead: map[string]time.Time{}, under: map[*exchange]struct{}{}, streams: map[*stream]struct{}{}, parked: map[string]*parked{},
 	}
 }
 
@@ -122,6 +123,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return errors.New("gateway: Run was called twice")
 	}
 	g.life = ctx
+	close(g.ready)
 	g.mu.Unlock()
 	tick := time.NewTicker(usedEvery / 2)
 	defer tick.Stop()
@@ -139,6 +141,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
 	defer cancel()
 	return errors.Join(ctx.Err(), g.tokens.note(last))
+}
+
+// Ready waits until Run runs.
+func (g *Gateway) Ready(ctx context.Context) error {
+	select {
+	case <-g.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // running gives the context that ends with Run, nil outside of it, and counts what runs until done.

@@ -23,8 +23,10 @@ const (
 	writeWait = 30 * time.Second // for one write to a client
 )
 
-// Paths are the prefixes that Handler serves.
-func Paths() []string { return []string{"/gateway/", "/api/mcp/"} }
+// Serves reports whether a path is one of Handler's, for a server that has other pages, too.
+func (g *Gateway) Serves(path string) bool {
+	return strings.HasPrefix(path, "/gateway/") || strings.HasPrefix(path, "/api/mcp/")
+}
 
 // Handler serves the endpoints of all threads: /gateway/THREAD/mcp (streamable HTTP), /gateway/THREAD/sse and /message (HTTP+SSE), each also
 // of one server under /gateway/THREAD/servers/NAME/, and what clients need to find them under /api/mcp/.

@@ -10,9 +10,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"bobbin/schemas"
 )
+
+// drainWait is how long requests go on after the client closed its end.
+const drainWait = 5 * time.Second
 
 // Stdio serves one client on a pair of streams, one message a line, until the client closes its end, ctx ends or Run does. Calls run as
 // the caller, who started this program. It returns when nothing of it is under way.
@@ -31,7 +35,19 @@ func (g *Gateway) Stdio(ctx context.Context, caller schemas.Caller, server strin
 	defer p.wg.Wait()
 	defer n.close()
 	defer cancel()
-	return p.read(ctx, in)
+	err := p.read(ctx, in)
+	if err == nil && ctx.Err() == nil {
+		p.drain(ctx)
+	}
+	return err
+}
+
+// drain lets what was asked for before the client closed its end be answered.
+func (p *pipe) drain(ctx context.Context) {
+	over := time.Now().Add(drainWait)
+	for p.slots.Load() > 0 && ctx.Err() == nil && time.Now().Before(over) {
+		wait(ctx, settle)
+	}
 }
 
 // pipe is a client on a pair of streams.

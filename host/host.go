@@ -18,6 +18,7 @@ import (
 	"bobbin/agent"
 	"bobbin/audit"
 	"bobbin/bot"
+	"bobbin/gateway"
 	"bobbin/install"
 	"bobbin/internal/durable"
 	"bobbin/internal/safehttp"
@@ -43,6 +44,7 @@ type Options struct {
 	Connect   Connect
 	Container Container
 	Assistant Assistant
+	Gateway   Gateway
 	Observe   *observe.Observer // nil: nothing is measured
 }
 
@@ -75,6 +77,7 @@ type Host struct {
 	Store    *mcpstore.Store
 	Registry *registry.Registry
 	SignIns  *oauth.SignIns
+	Gateway  *gateway.Gateway
 
 	journal  *audit.Log
 	launcher launcher
@@ -98,7 +101,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + opt.Data + " cannot be used", Hint: "name another one with --data", Err: err}
 	}
 	folder := make(map[string]*durable.Dir)
-	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes", "chat"} {
+	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes", "chat", "gateway"} {
 		if folder[name], err = data.Sub(name); err != nil {
 			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
 		}
@@ -143,6 +146,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		models = append(models, opt.Observe.Model(m))
 	}
 	calls := measured{h.Registry, opt.Observe}
+	h.Gateway = opt.gateway(folder["gateway"], h, calls, late.here)
 	assistant, err := agent.New(agent.Options{
 		Tools: calls, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Models: models,
 		Prompt: opt.Assistant.Prompt, MemberTokens: opt.Assistant.MemberTokens, ThreadTokens: opt.Assistant.ThreadTokens, Log: opt.Log,
@@ -154,8 +158,8 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		Assistant: assistant,
 		Config:    h.Store, Past: h.Store, Rules: h.Store,
 		Tools: calls, Observe: opt.Observe.Request, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
-		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry}, Journal: h.journal,
-		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry}, Revoke: h.SignIns, Loans: h.Store,
+		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry, h.Gateway}, Journal: h.journal,
+		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry, h.Gateway}, Revoke: h.SignIns, Loans: h.Store,
 		Allow: opt.Allow, Import: mcpstore.Import, Place: place,
 		Version: opt.Version, Log: opt.Log,
 	}
@@ -220,7 +224,8 @@ func (g *gate) here(ctx context.Context, thread schemas.ThreadID, member schemas
 // accounts ends the sessions of a sign-in together with it.
 type accounts struct {
 	*oauth.SignIns
-	live *registry.Registry
+	live   *registry.Registry
+	tokens *gateway.Gateway
 }
 
 func (a accounts) SignOut(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) error {
@@ -228,17 +233,18 @@ func (a accounts) SignOut(ctx context.Context, thread schemas.ThreadID, member s
 }
 
 func (a accounts) Leave(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) error {
-	return errors.Join(a.SignIns.Leave(ctx, thread, member), a.live.SignedOut(ctx, thread, member, ""))
+	return a.leaving(ctx, thread, member, errors.Join(a.SignIns.Leave(ctx, thread, member), a.live.SignedOut(ctx, thread, member, "")))
 }
 
 // drop removes a thread from the rooms that keep something of it: first what it wants, so that nothing starts any more.
 type drop struct {
 	*mcpstore.Store
-	live *registry.Registry
+	live   *registry.Registry
+	tokens *gateway.Gateway
 }
 
 func (d drop) Drop(ctx context.Context, id schemas.ThreadID) error {
-	if err := d.Store.Drop(ctx, id); err != nil {
+	if err := errors.Join(d.Store.Drop(ctx, id), d.tokens.Left(ctx, id, "")); err != nil {
 		return err
 	}
 	return d.live.Drop(ctx, id)
@@ -284,6 +290,7 @@ func (h *Host) Run(ctx context.Context, door func(context.Context) error) error 
 	part(h.Registry.Run)
 	part(h.Bot.Run)
 	part(h.SignIns.Run)
+	part(h.Gateway.Run)
 	part(func(ctx context.Context) error {
 		return h.Store.Run(ctx, h.Bot.Edited)
 	})

@@ -44,6 +44,7 @@ type Main struct {
 
 	containers containerFlags
 	models     modelFlags
+	origin     func() string     // where clients reach the gateway; nil: nowhere
 	observer   *observe.Observer // nil: nothing is measured
 }
 
@@ -108,7 +109,7 @@ func (m *Main) command() *cobra.Command {
 	m.containers.add(f)
 	m.models.add(f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
-	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.proxyCommand(), m.sandboxCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
+	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.gatewayCommand(), m.proxyCommand(), m.sandboxCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
 
@@ -132,7 +133,7 @@ func (m *Main) open(ctx context.Context, log *slog.Logger, connect host.Connect)
 	if err != nil {
 		return nil, err
 	}
-	return host.Open(ctx, host.Options{Allow: allow, Container: boxes, Assistant: who, Observe: m.observer, Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
+	return host.Open(ctx, host.Options{Allow: allow, Container: boxes, Assistant: who, Observe: m.observer, Gateway: m.gatewayOptions(), Data: m.Data, Sandbox: m.Sandbox, Version: version, Log: log, Loopback: true, Connect: connect})
 }
 
 // checkUser judges the --user of chat and serve.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,6 +61,7 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 		return err
 	}
 	m.observer = watch.Observer
+	m.origin = func() string { return cmp.Or(strings.TrimSuffix(public, "/"), "http://"+l.Addr().String()) }
 	h, err := m.open(ctx, log, host.Connect{Public: strings.TrimSuffix(public, "/"), Local: here, Login: login})
 	if err != nil {
 		return err
@@ -81,7 +83,7 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 			_, _ = fmt.Fprintln(m.Out, "Members on Discord may run programs on this machine as you, NOT isolated (--sandbox process).")
 		}
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return serveHTTP(ctx, door, withSignIns(h, door.Handler()), l) })
+		g.Go(func() error { return serveHTTP(ctx, door, withGateway(h, withSignIns(h, door.Handler())), l) })
 		g.Go(func() error { return watch.run(ctx) })
 		if far != nil {
 			g.Go(func() error { return far.Run(ctx) })
@@ -93,7 +95,7 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 // serveHTTP serves the door and the pages beside it until ctx ends.
 func serveHTTP(ctx context.Context, door *web.Door, pages http.Handler, l net.Listener) error {
 	srv := door.Server()
-	srv.Handler = pages
+	srv.Handler, srv.ConnState = pages, bounded(maxConns)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return door.Run(ctx) })
 	g.Go(func() error { return serveUntil(ctx, srv, l) })
