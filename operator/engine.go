@@ -1,0 +1,264 @@
+package operator
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"bobbin/schemas"
+)
+
+const (
+	pingTime   = 3 * time.Second
+	engineTime = 30 * time.Second // one call of the engine
+	stopTime   = 10               // seconds until what does not want to stop is killed
+)
+
+// docker gives the engine, which is looked for when it is first needed.
+func (o *Operator) docker(ctx context.Context) (*client.Client, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.engine != nil {
+		return o.engine, nil
+	}
+	how := []client.Opt{client.FromEnv}
+	if o.opt.Engine != "" {
+		how = []client.Opt{client.WithHost(o.opt.Engine)}
+	}
+	engine, err := client.New(how...)
+	if err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the address of the container engine is wrong", Hint: "look at DOCKER_HOST", Err: err}
+	}
+	host := engine.DaemonHost()
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	if _, err := engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		_ = engine.Close()
+		hint := "start Docker, or name its socket in DOCKER_HOST; servers of type remote need none"
+		if errors.Is(err, fs.ErrPermission) {
+			hint = "put the user who runs bobbin into the group docker, or use a rootless engine"
+		}
+		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
+	}
+	o.engine = engine
+	return engine, nil
+}
+
+// failed gives an error of the engine words for the operator, who may see what it says.
+func failed(what string, err error) error {
+	if _, ok := asError(err); ok || err == nil {
+		return err
+	}
+	e := &schemas.Error{Code: schemas.CodeFailed, Text: what + ": " + short(schemas.Clean(err.Error(), true)), Hint: "the engine's log tells more", Err: err}
+	switch {
+	case client.IsErrConnectionFailed(err):
+		e.Code, e.Text, e.Hint = schemas.CodeMissing, what+": the container engine does not answer", "start it again"
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Text, e.Hint = what+": the container engine did not answer in time", "look at its log"
+	}
+	return e
+}
+
+func short(text string) string {
+	if r := []rune(text); len(r) > 300 {
+		return string(r[:300]) + "…"
+	}
+	return text
+}
+
+// static finds bobbin's own program to mount. It must run in an image that has no C library of ours.
+func static(binary string) (path string, err error) {
+	refuse := func(text, hint string, err error) error {
+		return &schemas.Error{Code: schemas.CodeMissing, Text: text, Hint: hint, Err: err}
+	}
+	if runtime.GOOS != "linux" {
+		return "", refuse("containers of MCP servers need bobbin on Linux, beside the engine", "run bobbin on Linux (WSL counts), or use servers of type remote", nil)
+	}
+	if path = binary; path == "" {
+		if path, err = os.Executable(); err != nil {
+			return "", refuse("the system does not say where bobbin's program is", "", err)
+		}
+	}
+	if path, err = filepath.Abs(path); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	var file *elf.File
+	if err == nil {
+		file, err = elf.Open(path)
+	}
+	if err != nil {
+		return "", refuse("bobbin's own program cannot be read, and containers need it", "check "+path, err)
+	}
+	defer file.Close()
+	if info.Mode().Perm()&0o005 != 0o005 {
+		return "", refuse("containers run as another user, who may not run "+path, "chmod o+rx "+path, nil)
+	}
+	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return "", refuse("bobbin was built with cgo, so its program does not run in a container", "build it with CGO_ENABLED=0: make build", nil)
+	}
+	return path, nil
+}
+
+// found lists what this data folder made: containers with all of the labels.
+func (o *Operator) found(ctx context.Context, labels ...string) ([]container.Summary, error) {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	filter := make(client.Filters).Add("label", labelInstance+"="+o.instance)
+	for _, l := range labels {
+		filter.Add("label", l)
+	}
+	r, err := engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filter})
+	if err != nil {
+		return nil, failed("the containers cannot be listed", err)
+	}
+	return r.Items, nil
+}
+
+// inspect gives a container by id or name; ok is false when there is none.
+func (o *Operator) inspect(ctx context.Context, id string) (c container.InspectResponse, ok bool, err error) {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return c, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	r, err := engine.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	switch {
+	case errdefs.IsNotFound(err):
+		return c, false, nil
+	case err != nil:
+		return c, false, failed("the container cannot be looked at", err)
+	}
+	return r.Container, r.Container.State != nil, nil
+}
+
+// create makes a container. A name that something else has is said so.
+func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) (id string, err error) {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	r, err := engine.ContainerCreate(ctx, s)
+	switch {
+	case errdefs.IsConflict(err):
+		return "", &schemas.Error{Code: schemas.CodeConflict, Text: "the engine has a container " + s.Name + " that is not of this data folder",
+			Hint: "look at it with docker inspect, then docker rm it, or set another prefix: in " + FileName, Err: err}
+	case err != nil:
+		return "", failed("the container "+s.Name+" cannot be made", err)
+	}
+	return r.ID, nil
+}
+
+func (o *Operator) startContainer(ctx context.Context, id string) error {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	_, err = engine.ContainerStart(ctx, id, client.ContainerStartOptions{})
+	return failed("the container cannot be started", err)
+}
+
+// discard stops a container and removes it; one that is gone is no error.
+func (o *Operator) discard(ctx context.Context, id string) error {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	patience := stopTime
+	if _, err = engine.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &patience}); err == nil || errdefs.IsNotModified(err) {
+		_, err = engine.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	}
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return failed("the container cannot be stopped", err)
+}
+
+// network makes a network that is not there yet. Sharing one with another data folder takes its consent: shared.
+func (o *Operator) network(ctx context.Context, name, role string, shared bool) error {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	unlock, err := o.state.Lock(ctx, "networks")
+	if err != nil {
+		return failed("the network "+name+" cannot be made", err)
+	}
+	defer unlock()
+	r, err := engine.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
+	switch {
+	case err == nil && !shared && r.Network.Labels[labelInstance] != o.instance:
+		return &schemas.Error{Code: schemas.CodeConflict, Text: "the engine has a network " + name + " that is not of this data folder",
+			Hint: "docker network rm " + name + ", or set another prefix: in " + FileName}
+	case err == nil:
+		return nil
+	case !errdefs.IsNotFound(err):
+		return failed("the network "+name+" cannot be looked at", err)
+	}
+	_, err = engine.NetworkCreate(ctx, name, client.NetworkCreateOptions{Driver: "bridge", Labels: map[string]string{labelInstance: o.instance, labelRole: role}})
+	if errdefs.IsConflict(err) && shared {
+		return nil
+	}
+	return failed("the network "+name+" cannot be made", err)
+}
+
+// forsake removes a network that nothing uses any more; one in use stays.
+func (o *Operator) forsake(ctx context.Context, name string) {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	r, err := engine.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
+	if err != nil || r.Network.Labels[labelInstance] != o.instance || len(r.Network.Containers) > 0 {
+		return
+	}
+	if _, err := engine.NetworkRemove(ctx, name, client.NetworkRemoveOptions{}); err != nil {
+		o.opt.Log.Debug("a network stays", "network", name, "err", err)
+	}
+}
+
+// join puts a container on one more network; being there already is no error.
+func (o *Operator) join(ctx context.Context, name, id string, aliases ...string) error {
+	engine, err := o.docker(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	_, err = engine.NetworkConnect(ctx, name, client.NetworkConnectOptions{Container: id, EndpointConfig: &network.EndpointSettings{Aliases: aliases}})
+	if errdefs.IsConflict(err) || errdefs.IsPermissionDenied(err) {
+		if c, ok, _ := o.inspect(ctx, id); ok && c.NetworkSettings != nil && c.NetworkSettings.Networks[name] != nil {
+			return nil
+		}
+	}
+	return failed("the container cannot be put on the network "+name, err)
+}

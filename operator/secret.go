@@ -1,0 +1,194 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"bobbin/schemas"
+)
+
+// owner is whom the operator's values and servers belong to, beside all members.
+const owner = "operator"
+
+// secrets keeps sealed values. Called concurrently. Reveal answers CodeNeeds when there is no value.
+type secrets interface {
+	Put(context.Context, schemas.SecretKey, schemas.Secret) error
+	Reveal(context.Context, schemas.SecretKey) (schemas.Secret, error)
+	Delete(context.Context, schemas.SecretKey) error
+}
+
+func key(s Server, input string) schemas.SecretKey {
+	origin := "local"
+	if s.Type == Remote {
+		origin = schemas.Server{Type: schemas.HTTP, URL: s.URL}.Origin()
+	}
+	return schemas.SecretKey{Member: owner, Thread: owner, Server: s.Name, Name: input, Origin: origin}
+}
+
+var (
+	reference   = regexp.MustCompile(`\$\{(input|env):([^}]*)\}`)
+	secretWords = regexp.MustCompile(`(?i)(^|[^a-z])(token|secret|passw(or)?d|passphrase|pwd|pass|pat|auth|authorization|credentials?|cookie|jwt|bearer|dsn|sid|signature|mnemonic|webhook|api_?key|access_?key|private_?key|key)s?$`)
+	scheme      = regexp.MustCompile(`\A(?i:bearer|basic|token) `)
+)
+
+// secretive reports whether a literal value is to be sealed: by its name, or because it looks generated.
+func secretive(name, value string) bool {
+	if value == "" || reference.MatchString(value) {
+		return false
+	}
+	split := regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "${1}_${2}")
+	if secretWords.MatchString(split) {
+		return !slices.Contains([]string{"true", "false", "none", "0", "1"}, strings.ToLower(value))
+	}
+	if u, err := url.Parse(value); err == nil && u.Host != "" {
+		_, has := u.User.Password()
+		return has
+	}
+	return generated(value)
+}
+
+// generated reports whether a text looks like a key: long, one word, letters and digits mixed.
+func generated(v string) bool {
+	if len(v) < 20 || strings.ContainsAny(v, " \t\n/\\") {
+		return false
+	}
+	var letters, digits int
+	for _, c := range v {
+		switch {
+		case unicode.IsLetter(c):
+			letters++
+		case unicode.IsDigit(c):
+			digits++
+		}
+	}
+	return letters > 4 && digits > 2
+}
+
+// literals gives what of an entry's values is to be sealed: the reference that takes each value's place, by key.
+func literals(s Server) (env, headers map[string]string) {
+	env, headers = map[string]string{}, map[string]string{}
+	for k, v := range s.Env {
+		if secretive(k, v) {
+			env[k] = "${input:" + k + "}"
+		}
+	}
+	for k, v := range s.Headers {
+		harmless := slices.Contains([]string{"accept", "content-type", "user-agent", "accept-language", "mcp-protocol-version"}, strings.ToLower(k))
+		if v == "" || harmless || reference.MatchString(v) {
+			continue
+		}
+		headers[k] = scheme.FindString(v) + "${input:" + inputOf(k) + "}"
+	}
+	return env, headers
+}
+
+// inputOf makes a header's name one of an input.
+func inputOf(header string) string {
+	id := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '_'
+	}, header)
+	if !schemas.ValidInput(id) {
+		id = "H_" + id
+	}
+	return id[:min(len(id), 64)]
+}
+
+// seal puts the literal secrets of an entry into the vault and gives the entry with references.
+func (o *Operator) seal(ctx context.Context, s Server) (Server, error) {
+	env, headers := literals(s)
+	if len(env)+len(headers) == 0 {
+		return s, nil
+	}
+	put := func(name, ref, value string) error {
+		err := o.opt.Secrets.Put(ctx, key(s, reference.FindStringSubmatch(ref)[2]), schemas.NewSecret(value))
+		if err != nil {
+			return &schemas.Error{Code: schemas.CodeOf(err), Text: "the value of " + name + " cannot be sealed, so nothing was changed", Hint: hintOf(err), Err: err}
+		}
+		return nil
+	}
+	s.Env, s.Headers = maps.Clone(s.Env), maps.Clone(s.Headers)
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		if err := put(k, env[k], s.Env[k]); err != nil {
+			return s, err
+		}
+		s.Env[k] = env[k]
+	}
+	for _, k := range slices.Sorted(maps.Keys(headers)) {
+		if err := put(k, headers[k], strings.TrimPrefix(s.Headers[k], scheme.FindString(s.Headers[k]))); err != nil {
+			return s, err
+		}
+		s.Headers[k] = headers[k]
+	}
+	return s, nil
+}
+
+// resolve gives the values of a table, with references replaced. A value that is missing is CodeNeeds.
+func (o *Operator) resolve(ctx context.Context, s Server, in map[string]string) (map[string]schemas.Secret, error) {
+	out := make(map[string]schemas.Secret, len(in))
+	for _, k := range slices.Sorted(maps.Keys(in)) {
+		var failed error
+		v := reference.ReplaceAllStringFunc(in[k], func(ref string) string {
+			m := reference.FindStringSubmatch(ref)
+			if m[1] == "env" {
+				v, ok := o.opt.Getenv(m[2])
+				if !ok && failed == nil {
+					failed = &schemas.Error{Code: schemas.CodeNeeds, Text: s.Name + " needs " + schemas.Clean(m[2], true) + " in bobbin's environment", Hint: "set it where bobbin is started"}
+				}
+				return v
+			}
+			v, err := o.opt.Secrets.Reveal(ctx, key(s, m[2]))
+			if err != nil && failed == nil {
+				failed = err
+				if schemas.CodeOf(err) == schemas.CodeNeeds {
+					failed = &schemas.Error{Code: schemas.CodeNeeds, Text: s.Name + " needs " + schemas.Clean(m[2], true), Hint: fmt.Sprintf("write the value in place of ${input:%s} in %s, then: bobbin mcp start %s", schemas.Clean(m[2], true), FileName, s.Name), Err: err}
+				}
+			}
+			return v.Reveal()
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		out[k] = schemas.NewSecret(v)
+	}
+	return out, nil
+}
+
+// masks are the values that nobody is to see in what a server prints: those that came from references or look like secrets.
+func (o *Operator) masks(ctx context.Context, s Server) []string {
+	var all []string
+	for _, in := range []map[string]string{s.Env, s.Headers} {
+		for k, raw := range in {
+			if !secretive(k, raw) && !reference.MatchString(raw) {
+				continue
+			}
+			if v, err := o.resolve(ctx, s, map[string]string{k: raw}); err == nil && len(v[k].Reveal()) >= 4 {
+				all = append(all, v[k].Reveal(), strings.TrimPrefix(v[k].Reveal(), scheme.FindString(v[k].Reveal())))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(all)
+}
+
+func masked(text string, masks []string) string {
+	for _, m := range masks {
+		text = strings.ReplaceAll(text, m, "****")
+	}
+	return text
+}
+
+func hintOf(err error) string {
+	if e, ok := asError(err); ok {
+		return e.Hint
+	}
+	return ""
+}
