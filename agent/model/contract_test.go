@@ -371,7 +371,7 @@ func TestLimits(t *testing.T) {
 func TestAnotherModelsParts(t *testing.T) {
 	each(t, func(t *testing.T, m maker, open func(*modeltest.Server) agent.Provider) {
 		s := m.serve(t, modeltest.Answer{Text: "fine"})
-		h := hear(t, open(s), agent.Request{Model: m.model, Tools: tools(), Messages: []agent.Message{
+		foreign := []agent.Message{
 			said("hello"),
 			{Role: agent.Assistant, Parts: []agent.Part{
 				{Reasoning: "hm", Opaque: &agent.Opaque{Model: "other/model", Data: json.RawMessage(`{"type":"thinking","x":"foreign"}`)}},
@@ -388,9 +388,15 @@ func TestAnotherModelsParts(t *testing.T) {
 			said("again"),
 			{Role: agent.Assistant, Parts: []agent.Part{{Text: "so"}, {Call: &agent.Call{ID: "call_0", Name: "mcp_weather_now", Args: json.RawMessage(`{}`)}}}},
 			{Role: agent.User, Parts: []agent.Part{{Result: &agent.Result{ID: "call_0", Name: "mcp_weather_now", Text: "rain"}}}},
-		}})
+		}
+		h := hear(t, open(s), agent.Request{Model: m.model, Tools: tools(), Messages: foreign})
 		if h.err != nil || h.text != "fine" {
 			t.Fatalf("%+v; refused %v", h, s.Refused())
+		}
+		// A summary is asked for without tools.
+		s.Add(modeltest.Answer{Text: "in short"})
+		if h = hear(t, open(s), agent.Request{Model: m.model, Messages: foreign}); h.text != "in short" {
+			t.Errorf("%+v; refused %v", h, s.Refused())
 		}
 		if body := string(s.Asked()[0].Body); strings.Contains(body, "foreign") {
 			t.Errorf("another model's parts were sent: %s", body)

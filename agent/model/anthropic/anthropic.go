@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,18 +94,37 @@ func (p *Provider) params(r agent.Request) sdk.MessageNewParams {
 	if !link.Blank(r.System) {
 		params.System = []sdk.TextBlockParam{{Text: r.System, CacheControl: sdk.NewCacheControlEphemeralParam()}}
 	}
-	for i, t := range r.Tools {
+	tools := r.Tools
+	if len(tools) == 0 {
+		// A conversation in which tools were used is refused without them.
+		if tools = used(r.Messages); len(tools) > 0 {
+			params.ToolChoice.OfNone = &sdk.ToolChoiceNoneParam{}
+		}
+	}
+	for i, t := range tools {
 		schema, words := link.Schema(t.Input)
 		tool := sdk.ToolParam{Name: t.Name, InputSchema: sdk.ToolInputSchemaParam{ExtraFields: schema}}
 		if d := strings.TrimSpace(t.Description + "\n" + words); d != "" {
 			tool.Description = sdk.String(d)
 		}
-		if i == len(r.Tools)-1 {
+		if i == len(tools)-1 {
 			tool.CacheControl = sdk.NewCacheControlEphemeralParam()
 		}
 		params.Tools = append(params.Tools, sdk.ToolUnionParam{OfTool: &tool})
 	}
 	return params
+}
+
+// used are the tools that a conversation names, without their descriptions.
+func used(messages []agent.Message) (tools []agent.Tool) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if p.Call != nil && !slices.ContainsFunc(tools, func(t agent.Tool) bool { return t.Name == p.Call.Name }) {
+				tools = append(tools, agent.Tool{Name: p.Call.Name})
+			}
+		}
+	}
+	return tools
 }
 
 var version = regexp.MustCompile(`\Aclaude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?:-|\z)`)

@@ -30,6 +30,9 @@ type anthropicRequest struct {
 		InputSchema  json.RawMessage `json:"input_schema"`
 		CacheControl *cacheControl   `json:"cache_control"`
 	} `json:"tools"`
+	ToolChoice *struct {
+		Type string `json:"type"`
+	} `json:"tool_choice"`
 	Thinking *struct {
 		Type    string `json:"type"`
 		Display string `json:"display"`
@@ -88,6 +91,9 @@ func (a anthropic) check(r *http.Request, body []byte, m *memo) (asked Asked, er
 		return asked, fmt.Errorf("thinking: Input should be 'adaptive'")
 	case q.Thinking != nil && strings.Contains(q.Model, "-4-5"):
 		return asked, fmt.Errorf("adaptive thinking is not supported on this model")
+	}
+	if q.ToolChoice != nil && (q.ToolChoice.Type != "none" || len(q.Tools) == 0) {
+		return asked, fmt.Errorf("tool_choice: may only be specified while providing tools")
 	}
 	marks, err := a.tools(q, &asked)
 	if err != nil {
@@ -200,6 +206,9 @@ func (a anthropic) conversation(q anthropicRequest, asked *Asked, marks *int, m 
 			return fmt.Errorf("This model does not support assistant message prefill. The conversation must end with a user message.")
 		}
 		var err error
+		if len(open) > 0 && len(q.Tools) == 0 {
+			return fmt.Errorf("Requests which have `tool_use` or `tool_result` blocks in messages must define tools")
+		}
 		if msg.Role == "assistant" {
 			open, err = a.assistant(where, q, msg.Content, marks, m, ids)
 		} else {

@@ -38,8 +38,8 @@ func New(o Options) (*Link, error) {
 	switch {
 	case o.Name == "":
 		return nil, errors.New("a provider needs a name")
-	case o.HTTP == nil:
-		return nil, fmt.Errorf("%s: no HTTP client was given", o.Name)
+	case o.HTTP == nil || o.HTTP.Transport == nil:
+		return nil, fmt.Errorf("%s: no HTTP client was given, or one without a transport", o.Name)
 	case o.KeyName != "" && o.Key.Reveal() == "":
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: o.Name + " needs a key", Hint: "set " + o.KeyName}
 	case strings.ContainsFunc(o.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }):

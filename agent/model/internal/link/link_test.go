@@ -177,9 +177,22 @@ func TestKeyStaysHome(t *testing.T) {
 	}
 	for _, err := range []error{errors.New(key), &http.ProtocolError{ErrorString: key}} {
 		h := &host{answers: []func(*http.Request) (*http.Response, error){func(*http.Request) (*http.Response, error) { return nil, err }}}
-		_, _, got := run(expired(t), open(t, h))
-		if strings.Contains(fmt.Sprint(got), key) {
-			t.Errorf("%v", got)
+		ended := 0
+		for e := range open(t, h).Run(t.Context(), "mod", func(ctx context.Context, t *link.Try, _ *link.Answer) (link.End, error) {
+			req, _ := http.NewRequestWithContext(ctx, "GET", "https://prov.example", nil)
+			_, err := t.Client().Do(req)
+			return link.End{}, err
+		}) {
+			if e.Kind == agent.EventRetry { // the words of the failure, with its cause
+				ended++
+				if strings.Contains(e.Text, key) {
+					t.Error(e.Text)
+				}
+				break
+			}
+		}
+		if ended != 1 {
+			t.Error("it was not asked again")
 		}
 	}
 }
@@ -192,12 +205,13 @@ func expired(t *testing.T) context.Context {
 }
 
 func TestOptions(t *testing.T) {
-	good := link.Options{Name: "prov", BaseURL: "http://127.0.0.1:1", HTTP: &http.Client{}}
+	good := link.Options{Name: "prov", BaseURL: "http://127.0.0.1:1", HTTP: &http.Client{Transport: &host{}}}
 	if _, err := link.New(good); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*link.Options){
 		"no name":       func(o *link.Options) { o.Name = "" },
+		"no transport":  func(o *link.Options) { o.HTTP = &http.Client{} },
 		"no client":     func(o *link.Options) { o.HTTP = nil },
 		"no key":        func(o *link.Options) { o.KeyName = "K" },
 		"a broken key":  func(o *link.Options) { o.Key = schemas.NewSecret("a b") },

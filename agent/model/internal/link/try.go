@@ -67,9 +67,6 @@ func (t *Try) Client() *http.Client { return t.client }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Try) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.base == nil {
-		return nil, t.keep(errors.New("the HTTP client has no transport"))
-	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	t.mu.Lock()
 	t.cancel = cancel

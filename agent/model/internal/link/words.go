@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -46,7 +47,7 @@ func (l *Link) words(err error, model string) *failure {
 		return l.refusal(refusal, model)
 	}
 	f := say("", "")
-	f.broken, f.again, f.Err = true, true, err
+	f.broken, f.again, f.Err = true, true, &told{text: l.quote(err.Error(), 300)}
 	switch {
 	case errors.Is(err, errSlowHeader):
 		f.Text, f.Hint = l.o.Name+" did not begin to answer within 2 minutes", "try again"
@@ -194,7 +195,12 @@ type told struct {
 	text   string
 }
 
-func (t *told) Error() string { return http.StatusText(t.status) + ": " + t.text }
+func (t *told) Error() string {
+	if t.status == 0 {
+		return t.text
+	}
+	return strconv.Itoa(t.status) + ": " + t.text
+}
 
 // statusOf is the status that an error inside a stream would have had.
 func (l *Link) statusOf(s said) int {
@@ -240,6 +246,8 @@ func (l *Link) known(status int, s said, model string) *failure {
 		return say("there is no API for models at "+l.o.BaseURL, "the operator checks the base URL; many end in /v1")
 	case status == 404, client && has("model_not_found", "is not a valid model", "unknown model", "no such model", "does not exist or you do not have access"):
 		return say(name+" has no model "+printable(model, 100), l.otherModel(model))
+	case status == 403 && !s.any: // a wall before it, more often than itself
+		return say(name+" does not let bobbin in", "the operator checks the key and the network")
 	case status == 403:
 		return say(name+" does not allow this key to use "+printable(model, 100), l.checkKey())
 	case status == 429 && has("perday", "per day"):
