@@ -292,7 +292,12 @@ func (b *Bot) chatHelp(ctx context.Context, t turn) (Reply, error) {
 		}
 		first = modeWords(mode) + " · `" + clean(chosen(ms).Name) + "`"
 	}
-	return Reply{Blocks: []Block{{Text: first}, {Table: tab}}}, nil
+	r := Reply{Blocks: []Block{{Text: first}, {Table: tab}}}
+	if how := map[schemas.Door]string{schemas.DoorTerminal: "A file goes along when its path stands in the message behind an @: `what is in @./plan.txt`",
+		schemas.DoorWeb: "A file goes along when you drop it on the page.", schemas.DoorDiscord: "Files that you attach go along."}[t.caller.Door]; how != "" && len(ms) > 0 {
+		r = append1(r, Block{Text: how})
+	}
+	return r, nil
 }
 
 // chosen is the model that answers; one of ms, which is not empty.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,26 @@ func TestAnswer_AsksMeanwhile(t *testing.T) {
 		if text := out.buf.String(); strings.Count(text, "Closed.") != 1 || strings.Index(text, "allowed once") > strings.Index(text, "Closed.") {
 			t.Errorf("echo %v:\n%s", echo, text)
 		}
+	}
+}
+
+func TestAnswer_Files(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string]string{"a.png": "\x89PNG\r\n\x1a\n", "my plan.txt": "do it"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &script{answer: func(bot.Request) bot.Reply { return say("ok") }}
+	out := talk(t, s, terminal.Options{}, "compare @"+filepath.Join(dir, "a.png")+", with @\""+filepath.Join(dir, "my plan.txt")+"\" and ask @bob or a@b.c", "read @./nothing.txt", "@server:/uri is a resource")
+	if !strings.Contains(out, "attached a.png · 8 bytes") || !strings.Contains(out, "nothing.txt: there is no such file; your message was not sent") {
+		t.Error(out)
+	}
+	if len(s.asked) != 2 || len(s.asked[1].Files) != 0 {
+		t.Fatalf("%d requests", len(s.asked))
+	}
+	if got := s.asked[0].Files; len(got) != 2 || got[0].MIME != "image/png" || got[1].Name != "my plan.txt" || string(got[1].Data) != "do it" {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -2,10 +2,13 @@ package terminal
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,8 +16,11 @@ import (
 	"bobbin/schemas"
 )
 
-// maxUpload is far above what the bot takes of a config, so that the bot words the refusal.
-const maxUpload = 1 << 20
+// maxUpload is far above what the bot takes of a file, so that the bot words the refusal; so is maxAttached, of files of a message.
+const (
+	maxUpload   = 6 << 20
+	maxAttached = 12
+)
 
 // upload reads the file that a person named at their own terminal and hands it over under its base name.
 func (d *Door) upload(line string) (bot.Request, func(*bot.Reply), bool) {
@@ -28,6 +34,26 @@ func (d *Door) upload(line string) (bot.Request, func(*bot.Reply), bool) {
 		return bot.Request{}, nil, false
 	}
 	return bot.Request{Text: "/mcp upload", File: &schemas.File{Name: filepath.Base(path), Data: data}}, nil, true
+}
+
+// named is a path in a message, behind an @: ./plan.txt, ~/a.png, /tmp/log, C:\x, or "./with a space".
+var named = regexp.MustCompile(`(?:^|\s)@(?:"([^"]+)"|((?:\.{0,2}|~)[/\\]\S+|[A-Za-z]:[/\\]\S+))`)
+
+// attached reads the files that a message names. What cannot be read is said, and the message is not sent.
+func (d *Door) attached(line string) (files []schemas.File, ok bool) {
+	for _, m := range named.FindAllStringSubmatch(line, maxAttached+1) {
+		path := m[1] + strings.TrimRight(m[2], ".,;:!?)")
+		data, err := readFile(expand(path))
+		if err != nil {
+			d.show(refusal(path+": "+plain(err)+"; your message was not sent", "a path behind an @ is read and goes with the message; leave the @ out for the words alone"))
+			return nil, false
+		}
+		files = append(files, schemas.File{Name: filepath.Base(path), MIME: http.DetectContentType(data), Data: data})
+	}
+	for _, f := range files {
+		d.print(d.draw.dim(fmt.Sprintf("  attached %s · %d bytes", clean(f.Name), len(f.Data))) + "\n")
+	}
+	return files, true
 }
 
 func readFile(path string) ([]byte, error) {

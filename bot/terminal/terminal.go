@@ -336,7 +336,11 @@ func (d *Door) request(line string) (req bot.Request, after func(*bot.Reply), ok
 			return d.download(words)
 		}
 	}
-	return bot.Request{Text: line}, nil, true
+	if strings.HasPrefix(line, "/") {
+		return bot.Request{Text: line}, nil, true
+	}
+	files, ok := d.attached(line)
+	return bot.Request{Text: line, Files: files}, nil, ok
 }
 
 // answer gives the action for a number or label of the open choices, nil if the line is none.
