@@ -193,6 +193,7 @@ func (i *instance) open() (*toolset, error) {
 	limit := i.t.r.opt.ConnectTimeout
 	opt := session.Options{
 		Name: "bobbin", Version: i.t.r.opt.Version, Era: i.era, OnNotify: i.notified,
+		OnMessage:      i.seen,
 		OnNoise:        func(first string) { i.noise.Store(&first); i.heard() },
 		ConnectTimeout: 2 * limit, // the context below ends first and has a cause of its own
 	}

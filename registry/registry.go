@@ -133,6 +133,8 @@ type Registry struct {
 	stopping bool
 	wg       sync.WaitGroup
 	watchers map[schemas.ThreadID]map[chan struct{}]struct{}
+
+	taps taps
 }
 
 // New checks the options and returns a Registry that works once Run was called.

@@ -48,6 +48,7 @@ const (
 	EventServer    Event = "server"   // started, stopped, failed
 	EventEgress    Event = "egress"   // a sandbox reached a host for the first time, or was refused; host and port only
 	EventChat      Event = "chat"     // the assistant began or ended an answer; how, never what was said
+	EventInspect   Event = "inspect"  // somebody at the machine began to watch the messages of a server
 	EventSignIn    Event = "sign-in"  // asked for, done, refused, ended; lent and withdrawn. Never a code or token
 )
 

@@ -150,6 +150,7 @@ func (w *web) drain(events *eventReader, r *request, id int64, hand *handshake) 
 		if err != nil {
 			return nil, false, err
 		}
+		w.s.see(false, ev.data)
 		e, err := scanEnvelope(ev.data)
 		switch {
 		case err != nil:

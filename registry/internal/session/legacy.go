@@ -109,6 +109,7 @@ func (l *legacyLink) read(events *eventReader) {
 			}
 			return
 		}
+		l.s.see(false, ev.data)
 		e, err := scanEnvelope(ev.data)
 		switch {
 		case err != nil:
@@ -162,6 +163,7 @@ func (l *legacyLink) post(ctx context.Context, message []byte) error {
 	if err != nil {
 		return notSent(err)
 	}
+	l.s.see(true, message)
 	if v := l.s.info.Protocol; v != "" && v != mcp.ProtocolVersion20241105 {
 		req.Header.Set("Mcp-Protocol-Version", v)
 	}

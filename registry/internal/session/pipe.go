@@ -92,6 +92,7 @@ func (p *pipe) send(line []byte) (*outgoing, error) {
 	case len(p.unsent) >= maxUnsent || p.size+len(line) > 2*p.max:
 		return nil, notSent(ErrStuck)
 	}
+	p.s.see(true, line)
 	out := &outgoing{data: line}
 	p.unsent = append(p.unsent, out)
 	p.size += len(line)
@@ -173,10 +174,12 @@ func (p *pipe) read() {
 }
 
 func (p *pipe) message(line []byte) error {
+	if len(line) == 0 {
+		return nil
+	}
+	p.s.see(false, line)
 	e, err := scanEnvelope(line)
 	switch {
-	case len(line) == 0:
-		return nil
 	case err != nil || e.method == nil && e.id == nil:
 		return p.noise(line)
 	case e.method == nil:

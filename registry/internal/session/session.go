@@ -64,6 +64,10 @@ type Options struct {
 	// shortened; called by the goroutine that reads, it must not block.
 	OnNoise func(first string)
 
+	// OnMessage, if set, sees every JSON-RPC message as it goes out or comes in, and a child's lines that are none. It is called by the
+	// goroutines that carry them, also concurrently: it must be quick, must not block, and must not keep or change the bytes.
+	OnMessage func(sent bool, message []byte)
+
 	// OnElicit asks a person on behalf of the server and returns the
 	// ElicitResult object. Its context ends with the session or when the server
 	// withdraws the question, and has no other deadline. An error answers
@@ -239,6 +243,13 @@ func (s *Session) within(ctx context.Context) (inner context.Context, letGo, can
 	caller := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	session := context.AfterFunc(s.life, func() { end(ErrClosed) })
 	return inner, func() { caller() }, func() { caller(); session(); end(nil) }
+}
+
+// see shows a message to who watches.
+func (s *Session) see(sent bool, message []byte) {
+	if s.opts.OnMessage != nil {
+		s.opts.OnMessage(sent, message)
+	}
 }
 
 func (s *Session) modern() bool { return mcp.IsModernProtocol(s.info.Protocol) }

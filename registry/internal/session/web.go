@@ -151,11 +151,13 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 	ctx, letGo, cancel := w.s.within(ctx)
 	done := cancel
 	defer func() { done() }()
-	req, err := w.request(ctx, http.MethodPost, r.encode(id, w.s.meta), hand)
+	message := r.encode(id, w.s.meta)
+	req, err := w.request(ctx, http.MethodPost, message, hand)
 	if err != nil {
 		return nil, notSent(err)
 	}
 	w.describe(req.Header, r, hand)
+	w.s.see(true, message)
 	resp, err := w.do(req)
 	if err != nil {
 		return nil, err
@@ -174,6 +176,7 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 		if err != nil {
 			return nil, lost(err)
 		}
+		w.s.see(false, body)
 		e, err := scanEnvelope(body)
 		if got, ok := messageID(e.id); err != nil || ok && got != id || !ok && e.err == nil {
 			return nil, lost(ErrGarbage)
@@ -257,6 +260,7 @@ func (w *web) refusal(resp *http.Response, hand *handshake) error {
 	forgotten := resp.StatusCode == http.StatusNotFound && hand.session != ""
 	if err == nil && resp.StatusCode < 500 && !forgotten {
 		if e, err := scanEnvelope(body); err == nil && len(e.err) > 0 && e.err[0] == '{' {
+			w.s.see(false, body)
 			return rpcError(e.err)
 		}
 	}
@@ -301,6 +305,7 @@ func (w *web) deliver(ctx context.Context, message []byte, hand *handshake) erro
 	if err != nil {
 		return notSent(err)
 	}
+	w.s.see(true, message)
 	resp, err := w.do(req)
 	if err != nil {
 		return err
