@@ -40,10 +40,35 @@ func newEngine(t *testing.T) *fakeEngine {
 	t.Helper()
 	e := &fakeEngine{t: t, host: "unix://" + filepath.Join(t.TempDir(), "d.sock")}
 	mux := http.NewServeMux()
-	reply := func(w http.ResponseWriter, v any) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(v)
+	e.answerStill(mux)
+	e.answerChanges(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("the engine was asked %s %s", r.Method, r.URL)
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	l, err := net.Listen("unix", strings.TrimPrefix(e.host, "unix://"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.calls = append(e.calls, r.Method+" "+strings.TrimPrefix(r.URL.Path, "/v1.41"))
+		mux.ServeHTTP(w, r)
+	})}
+	var done sync.WaitGroup
+	done.Go(func() { _ = s.Serve(l) })
+	t.Cleanup(func() { _ = s.Close(); done.Wait() })
+	return e
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// answerStill answers what changes nothing.
+func (e *fakeEngine) answerStill(mux *http.ServeMux) {
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") })
 	mux.HandleFunc("GET /v1.41/info", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, map[string]any{"Runtimes": map[string]any{"runc": map[string]any{"path": "runc"}, "crun": map[string]any{"path": "crun"}}})
@@ -62,6 +87,16 @@ func newEngine(t *testing.T) *fakeEngine {
 		}
 		reply(w, list)
 	})
+	mux.HandleFunc("GET /v1.41/system/df", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, map[string]any{"Volumes": []any{map[string]any{"Name": "bobbin-sandbox-vol-alice", "UsageData": map[string]any{"Size": e.size}}}})
+	})
+	mux.HandleFunc("GET /v1.41/containers/{name}/json", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, map[string]any{"Id": "c0ffee", "State": map[string]any{"Running": e.running}})
+	})
+}
+
+// answerChanges answers what makes, starts and ends.
+func (e *fakeEngine) answerChanges(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1.41/volumes/create", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `"size"`) && !e.quota {
@@ -72,12 +107,6 @@ func newEngine(t *testing.T) *fakeEngine {
 		e.volumes = append(e.volumes, string(body))
 		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write(bytes.Replace(body, []byte(`"DriverOpts"`), []byte(`"Options"`), 1))
-	})
-	mux.HandleFunc("GET /v1.41/system/df", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, map[string]any{"Volumes": []any{map[string]any{"Name": "bobbin-sandbox-vol-alice", "UsageData": map[string]any{"Size": e.size}}}})
-	})
-	mux.HandleFunc("GET /v1.41/containers/{name}/json", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, map[string]any{"Id": "c0ffee", "State": map[string]any{"Running": e.running}})
 	})
 	mux.HandleFunc("POST /v1.41/containers/create", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -97,9 +126,9 @@ func newEngine(t *testing.T) *fakeEngine {
 	mux.HandleFunc("POST /v1.41/containers/c0ffee/start", func(w http.ResponseWriter, _ *http.Request) {
 		token, err := os.ReadFile(filepath.Join(e.folder, "token"))
 		if err != nil {
-			t.Error(err)
+			e.t.Error(err)
 		}
-		e.in, e.running = serveInner(t, filepath.Join(e.folder, "proxy.sock"), string(token)), true
+		e.in, e.running = serveInner(e.t, filepath.Join(e.folder, "proxy.sock"), string(token)), true
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("POST /v1.41/containers/c0ffee/stop", func(w http.ResponseWriter, r *http.Request) {
@@ -117,24 +146,6 @@ func newEngine(t *testing.T) *fakeEngine {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		t.Errorf("the engine was asked %s %s", r.Method, r.URL)
-		w.WriteHeader(http.StatusInternalServerError)
-	})
-	l, err := net.Listen("unix", strings.TrimPrefix(e.host, "unix://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.calls = append(e.calls, r.Method+" "+strings.TrimPrefix(r.URL.Path, "/v1.41"))
-		mux.ServeHTTP(w, r)
-	})}
-	var done sync.WaitGroup
-	done.Go(func() { _ = s.Serve(l) })
-	t.Cleanup(func() { _ = s.Close(); done.Wait() })
-	return e
 }
 
 // plainBinary is some program without a C library: what is mounted does not run at a fake engine.

@@ -103,7 +103,8 @@ func spec(p plan) client.ContainerCreateOptions {
 	}
 }
 
-// variables lets what members install stay in the workspace, and find the way out. NODE_USE_ENV_PROXY needs Node 22.21.
+// variables lets what members install stay in the workspace, and find the way out. NODE_USE_ENV_PROXY needs Node 22.21, which warns
+// at each start that this is an experiment.
 func variables() []string {
 	return []string{
 		"HOME=" + workspace,
@@ -114,7 +115,7 @@ func variables() []string {
 		"UV_CACHE_DIR=" + workspace + "/.cache/uv",
 		"HTTP_PROXY=" + localProxy, "HTTPS_PROXY=" + localProxy, "ALL_PROXY=" + localProxy, "NO_PROXY=localhost,127.0.0.1",
 		"http_proxy=" + localProxy, "https_proxy=" + localProxy, "all_proxy=" + localProxy, "no_proxy=localhost,127.0.0.1",
-		"NPM_CONFIG_PROXY=" + localProxy, "NPM_CONFIG_HTTPS_PROXY=" + localProxy, "PIP_PROXY=" + localProxy, "NODE_USE_ENV_PROXY=1",
+		"NPM_CONFIG_PROXY=" + localProxy, "NPM_CONFIG_HTTPS_PROXY=" + localProxy, "PIP_PROXY=" + localProxy, "NODE_USE_ENV_PROXY=1", "NODE_NO_WARNINGS=1",
 	}
 }
 
