@@ -50,7 +50,7 @@ func (t *turn) perform(ctx context.Context, calls []Call, o *offer) Message {
 				results[k] = t.never(ctx, j)
 				continue
 			}
-			place := t.board.begin(schemas.Step{Tool: j.name, State: schemas.StepRunning, RunsAs: t.caller.Member, Args: j.call.Args})
+			place := t.board.begin(schemas.Step{Tool: j.name, State: schemas.StepRunning, RunsAs: t.caller.Member, Args: t.masked(j.call).Args})
 			wg.Go(func() { results[k], answered[k] = t.execute(ctx, j, place) })
 		}
 		wg.Wait()
@@ -121,7 +121,7 @@ func (t *turn) job(c Call, o *offer) job {
 // never is the result of a call that did not begin before the answer was stopped.
 func (t *turn) never(ctx context.Context, j job) Result {
 	why := whyEnded(ctx)
-	t.board.begin(schemas.Step{Tool: j.name, State: schemas.StepStopped, Why: why, Args: j.call.Args})
+	t.board.begin(schemas.Step{Tool: j.name, State: schemas.StepStopped, Why: why, Args: t.masked(j.call).Args})
 	return Result{ID: j.call.ID, Name: j.call.Name, Text: bracketed(why + "; it did not run"), Failed: true}
 }
 

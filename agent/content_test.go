@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +157,40 @@ func (o *ownTools) OwnTools(context.Context, schemas.Caller) []schemas.Tool {
 func (o *ownTools) CallOwn(_ context.Context, c schemas.Caller, name string, args json.RawMessage) (schemas.Result, error) {
 	o.calls = append(o.calls, name+string(args)+c.Name)
 	return text("bobbin", "connected"), nil
+}
+
+func (*ownTools) Masked(name string, args json.RawMessage) json.RawMessage {
+	if strings.HasPrefix(name, "ext_") {
+		return args
+	}
+	return json.RawMessage(strings.ReplaceAll(string(args), canary, "***"))
+}
+
+// canary is a value that may stand in no file and in no request.
+const canary = "canary-value-of-env-0815"
+
+// What a model gives to bobbin's own tools arrives, and is neither kept nor shown nor sent to a model again.
+func TestOwnTools_ValuesAreMasked(t *testing.T) {
+	o := &ownTools{}
+	args := `{"env":{"A":"` + canary + `"}}`
+	bad := call("3", "connect_external_mcp", `{}`)
+	bad.Bad = `{"env":{"A":"` + canary
+	w := newWorld(t, []reply{uses(call("1", "connect_external_mcp", args), call("2", "conect_external_mcp", args), bad), says("ok"), says("again")},
+		func(opt *agent.Options) { opt.Own = o })
+	got := w.say("connect it")
+	w.say("and now?")
+	if !slices.Equal(o.calls, []string{"connect_external_mcp" + args + "alice"}) {
+		t.Errorf("%q", o.calls)
+	}
+	kept, err := os.ReadFile(w.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, text := range map[string]string{"transcript": string(kept), "steps": fmt.Sprintf("%s %s %s", got.Steps[0].Args, got.Steps[1].Args, got.Steps[2].Args), "request": dump(w.model.last().Messages)} {
+		if strings.Contains(text, canary) || !strings.Contains(text, "***") {
+			t.Errorf("%s: %s", where, text)
+		}
+	}
 }
 
 func TestOwnTools(t *testing.T) {

@@ -21,10 +21,12 @@ type tools interface {
 	Call(context.Context, schemas.Call) (schemas.Result, error)
 }
 
-// own is bobbin's own tools. Both are called concurrently; CallOwn ends with ctx.
+// own is bobbin's own tools. All are called concurrently; CallOwn ends with ctx. Masked gives the arguments of a call as they may be
+// kept, shown and sent to a model again, whether the name is one of theirs or only nearly.
 type own interface {
 	OwnTools(context.Context, schemas.Caller) []schemas.Tool
 	CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage) (schemas.Result, error)
+	Masked(name string, args json.RawMessage) json.RawMessage
 }
 
 // resources is what a thread's servers offer to read. Status must be quick: it is called for every step of an answer.

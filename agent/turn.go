@@ -138,10 +138,10 @@ func (t *turn) loop(ctx context.Context) (why string, err error) {
 		if err != nil {
 			return "", errors.Join(err, t.kept(t.partial(m, "broken off")))
 		}
-		if err := t.kept(m); err != nil {
+		calls := callsOf(m)
+		if err := t.kept(t.without(m)); err != nil {
 			return "", err
 		}
-		calls := callsOf(m)
 		if len(calls) == 0 {
 			if more := t.take(true); len(more) > 0 {
 				if err := t.takeIn(ctx, more); err != nil {
@@ -211,6 +211,29 @@ func (t *turn) kept(m Message) error {
 		return &schemas.Error{Code: schemas.CodeInternal, Text: "the conversation could not be kept, so the answer ends here", Err: err}
 	}
 	return nil
+}
+
+// masked is a call as it may be kept and shown.
+func (t *turn) masked(c Call) Call {
+	if c.Bad != "" {
+		c.Bad = "left out" // nothing can be masked in it
+	}
+	if t.a.opt.Own != nil {
+		c.Args = t.a.opt.Own.Masked(c.Name, c.Args)
+	}
+	return c
+}
+
+// without is an answer as it may be kept and sent to a model again: without the values that its calls gave.
+func (t *turn) without(m Message) Message {
+	m.Parts = slices.Clone(m.Parts)
+	for i, p := range m.Parts {
+		if p.Call != nil {
+			c := t.masked(*p.Call)
+			m.Parts[i].Call = &c
+		}
+	}
+	return m
 }
 
 // partial is what was said of an answer that ended in the middle: its text alone, marked.

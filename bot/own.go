@@ -220,14 +220,26 @@ func mistaken(e *jsonschema.ValidationError, said *[]string) {
 	}
 }
 
+// Masked gives the arguments of a call as they may be shown and written down: of a server's tool as they are, of anything else, which
+// may be one of OwnTools with its name misspelt, without the values of env.
+func (*Bot) Masked(name string, args json.RawMessage) json.RawMessage {
+	if strings.HasPrefix(name, "ext_") || !bytes.Contains(bytes.ToLower(args), []byte("env")) && !bytes.Contains(args, []byte(`\u`)) {
+		return args
+	}
+	return OwnArgs(args)
+}
+
 // OwnArgs gives the arguments of a call of one of OwnTools as they may be shown and written down: without the values of env.
 func OwnArgs(args json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(args, &all) != nil {
 		return json.RawMessage("{}")
 	}
-	var env map[string]json.RawMessage
-	if raw, ok := all["env"]; ok {
+	for name, raw := range all {
+		if !strings.EqualFold(name, "env") {
+			continue
+		}
+		var env map[string]json.RawMessage
 		if json.Unmarshal(raw, &env) != nil {
 			env = nil
 		}
@@ -235,7 +247,7 @@ func OwnArgs(args json.RawMessage) json.RawMessage {
 		for k := range env {
 			hidden[k] = fmt.Sprint(schemas.Secret{})
 		}
-		all["env"], _ = json.Marshal(hidden)
+		all[name], _ = json.Marshal(hidden)
 	}
 	out, err := json.Marshal(all)
 	if err != nil {

@@ -490,7 +490,18 @@ func TestOwnArgs(t *testing.T) {
 	if strings.Contains(got, secret) || strings.Contains(got, address) || !strings.Contains(got, `"API_BASE_URL":"***"`) || !strings.Contains(got, "index.js") {
 		t.Error(got)
 	}
-	for _, odd := range []string{`{"env":["` + secret + `"]}`, `["` + secret + `"]`, `{"env":"` + secret + `"}`, `{"env":{"A":{"b":"` + secret + `"}}}`, ``} {
+	for name, args := range map[string]string{"connect_external_mcp": mine, "conect_external_mcp": mine} {
+		if s := string((*bot.Bot)(nil).Masked(name, json.RawMessage(args))); s != got {
+			t.Errorf("%s: %s", name, s)
+		}
+	}
+	if s := string((*bot.Bot)(nil).Masked("ext_notes_add", json.RawMessage(`{"env":"x", "b":1}`))); s != `{"env":"x", "b":1}` {
+		t.Error(s)
+	}
+	for _, odd := range []string{`{"env":["` + secret + `"]}`, `["` + secret + `"]`, `{"env":"` + secret + `"}`, `{"env":{"A":{"b":"` + secret + `"}}}`, `{"ENV":{"A":"` + secret + `"}}`, `{"\u0065nv":{"A":"` + secret + `"}}`, ``} {
+		if s := string((*bot.Bot)(nil).Masked("x", json.RawMessage(odd))); strings.Contains(s, secret) && odd[0] == '{' {
+			t.Error(s)
+		}
 		if s := string(bot.OwnArgs(json.RawMessage(odd))); strings.Contains(s, secret) || !json.Valid([]byte(s)) {
 			t.Error(s)
 		}

@@ -199,6 +199,10 @@ func (g *gate) CallOwn(ctx context.Context, c schemas.Caller, name string, args 
 	return g.bot.CallOwn(ctx, c, name, args)
 }
 
+func (g *gate) Masked(name string, args json.RawMessage) json.RawMessage {
+	return g.bot.Masked(name, args)
+}
+
 func (g *gate) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, error) {
 	return g.bot.Contact(ctx, c)
 }

@@ -144,7 +144,7 @@ func confirmed(ctx context.Context, t *testing.T, h *host.Host, call func() stri
 				if !ok {
 					return
 				}
-				if len(n.Reply.Choices) > 0 {
+				if len(n.Reply.Choices) > 0 && n.Reply.Choices[0].Key == "confirm" {
 					h.Bot.Handle(ctx, bot.Request{Caller: alice, Action: &bot.Action{ID: n.Reply.ID, Choice: n.Reply.Choices[0].Key}})
 				}
 			case <-late:
