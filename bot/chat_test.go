@@ -28,6 +28,7 @@ type parrot struct {
 	stop   context.CancelCauseFunc
 	mode   schemas.ChatMode
 	resets int
+	show   func(schemas.Answering) // of the last turn
 	chosen []string
 }
 
@@ -35,7 +36,7 @@ func (p *parrot) Say(ctx context.Context, s schemas.Said, show func(schemas.Answ
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p.mu.Lock()
-	p.said, p.stop = append(p.said, s), cancel
+	p.said, p.stop, p.show = append(p.said, s), cancel, show
 	if p.now++; p.now > 1 || len(p.models) == 0 {
 		p.t.Errorf("%d turns at a time, %d models", p.now, len(p.models))
 	}
@@ -214,6 +215,36 @@ func TestChat_Stop(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+// What comes of an assistant too late is not shown, and an answer never pushes anything else out of a slow door's queue.
+func TestChat_LateAndMany(t *testing.T) {
+	w, p := talking(t)
+	slow, stop := w.bot.Subscribe(thread, "mallory")
+	defer stop()
+	w.bot.Changed(thread)
+	p.steps = nil
+	for i := range 200 {
+		p.steps = append(p.steps, schemas.Answering{Text: fmt.Sprint("so far ", i)})
+	}
+	over := false
+	r := w.do(bot.Request{Caller: alice(), Text: "go", Stream: func(bot.Reply) {
+		if w.now = w.now.Add(time.Second); over {
+			t.Error("shown after the answer")
+		}
+	}})
+	over = true
+	p.show(schemas.Answering{Text: "late"})
+	if first := hear(t, slow); !first.Changed || len(slow) < 10 {
+		t.Errorf("first %+v, and %d more", first, len(slow))
+	}
+	var last bot.Notice
+	for len(slow) > 0 {
+		last = <-slow
+	}
+	if last.Reply.Replace != r.Replace || answered(t, last.Reply).Text != "so far 199" {
+		t.Errorf("the end was not told: %+v", last)
+	}
 }
 
 // A message that went into an answer on its way has none of its own.
