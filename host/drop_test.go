@@ -19,7 +19,7 @@ import (
 func TestDrop(t *testing.T) {
 	const gone, stays = schemas.ThreadID("111111111111111111"), schemas.ThreadID("222222222222222222")
 	data := t.TempDir()
-	h, err := host.Open(t.Context(), host.Options{Data: data, Sandbox: "process"})
+	h, err := host.Open(t.Context(), host.Options{Data: data, Sandbox: "process", Assistant: model(&script{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +43,10 @@ func TestDrop(t *testing.T) {
 			r := h.Bot.Handle(ctx, bot.Request{Caller: ann, Action: &bot.Action{ID: card.ID, Choice: "confirm"}})
 			if r.Code != schemas.CodeNotReady { // it is saved and started, and no MCP server
 				return fmt.Errorf("%+v\n%+v", card, r)
+			}
+			h.Bot.Handle(ctx, bot.Request{Caller: ann, Text: "hello", Mentioned: true})
+			if _, err := os.Stat(filepath.Join(data, "chat", string(id), "transcript.jsonl")); err != nil {
+				return err
 			}
 		}
 		if got := names(gone); !strings.Contains(got, "API_TOKEN") {
@@ -77,7 +81,7 @@ func TestDrop(t *testing.T) {
 		name string
 		want bool
 	}{{"users/" + string(gone) + "/mcp.json", false}, {"users/" + string(gone) + "/state.json", false}, {"users/" + string(gone) + "/history", false},
-		{"cache/" + string(gone), false}, {"users/" + string(gone) + "/audit.jsonl", true}, {"users/" + string(stays) + "/mcp.json", true}} {
+		{"cache/" + string(gone), false}, {"chat/" + string(gone), false}, {"chat/" + string(stays) + "/transcript.jsonl", true}, {"users/" + string(gone) + "/audit.jsonl", true}, {"users/" + string(stays) + "/mcp.json", true}} {
 		if _, err := os.Stat(filepath.Join(data, left.name)); (err == nil) != left.want {
 			t.Errorf("%s: %v", left.name, err)
 		}

@@ -134,11 +134,14 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Registry, err = registry.New(registry.Options{
+	wires := registry.Options{
 		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
 		Cache: folder["cache"], Credentials: h.SignIns.Client, Signed: h.SignIns.Signed, Here: late.here, Version: opt.Version, Log: opt.Log,
-	})
-	if err != nil {
+	}
+	if len(opt.Assistant.Models) > 0 {
+		wires.Sample = late
+	}
+	if h.Registry, err = registry.New(wires); err != nil {
 		return nil, err
 	}
 	var models []agent.Choice
@@ -158,7 +161,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		Assistant: assistant,
 		Config:    h.Store, Past: h.Store, Rules: h.Store,
 		Tools: calls, Observe: opt.Observe.Request, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
-		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry, h.Gateway}, Journal: h.journal,
+		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry, h.Gateway, assistant}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry, h.Gateway}, Revoke: h.SignIns, Loans: h.Store,
 		Allow: opt.Allow, Import: mcpstore.Import, Place: place,
 		Version: opt.Version, Log: opt.Log,
@@ -167,7 +170,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		talk.Sandboxes, talk.Install = boxes, install.New(boxes, boxes, install.Options{})
 	}
 	h.Bot = bot.New(talk)
-	late.bot, late.live = h.Bot, h.Registry
+	late.bot, late.live, late.agent = h.Bot, h.Registry, assistant
 	return h, nil
 }
 
@@ -183,8 +186,13 @@ func (m measured) Call(ctx context.Context, in schemas.Call) (schemas.Result, er
 
 // gate lets the registry ask and tell through the bot, which is made after it.
 type gate struct {
-	bot  *bot.Bot
-	live *registry.Registry
+	bot   *bot.Bot
+	live  *registry.Registry
+	agent *agent.Agent
+}
+
+func (g *gate) Sample(ctx context.Context, s schemas.Sampling) (schemas.Sampled, error) {
+	return g.agent.Sample(ctx, s)
 }
 
 func (g *gate) Ask(ctx context.Context, a schemas.Ask) (schemas.Answer, error) {
@@ -245,13 +253,14 @@ type drop struct {
 	*mcpstore.Store
 	live   *registry.Registry
 	tokens *gateway.Gateway
+	chats  *agent.Agent
 }
 
 func (d drop) Drop(ctx context.Context, id schemas.ThreadID) error {
 	if err := errors.Join(d.Store.Drop(ctx, id), d.tokens.Left(ctx, id, "")); err != nil {
 		return err
 	}
-	return d.live.Drop(ctx, id)
+	return errors.Join(d.chats.Drop(ctx, id), d.live.Drop(ctx, id))
 }
 
 // guarded gives the client for connectors. Every call brings its own deadline, so that a tool may work longer than a header

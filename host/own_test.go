@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is an MCP server with one tool, which says what its environment holds.
+// serve is an MCP server with two tools: one says what its environment holds, one has the thread's model sum something up.
 func serve() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var q struct {
 			ID     json.RawMessage
 			Method string
-			Params struct{ ProtocolVersion string }
+			Params struct{ ProtocolVersion, Name string }
 		}
 		if json.Unmarshal(in.Bytes(), &q) != nil || q.ID == nil {
 			continue
@@ -46,8 +46,18 @@ func serve() {
 		case "initialize":
 			result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"demo","version":"1"}}`, q.Params.ProtocolVersion)
 		case "tools/list":
-			result = `{"tools":[{"name":"size","description":"Says how long the value is.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}`
+			result = `{"tools":[{"name":"size","description":"Says how long the value is.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
+				{"name":"words","description":"Sums up.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}`
+			result = strings.Join(strings.Fields(result), " ")
 		case "tools/call":
+			if q.Params.Name == "words" {
+				fmt.Println(`{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"sum this up"}}],"maxTokens":20}}`)
+				if !in.Scan() {
+					return
+				}
+				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`+"\n", q.ID, in.Text())
+				continue
+			}
 			result = fmt.Sprintf(`{"content":[{"type":"text","text":"%d characters"}]}`, len(os.Getenv("API_BASE_URL")))
 		}
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", q.ID, result)
