@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -50,6 +51,7 @@ type Operator struct {
 	engine *client.Client // nil until it is first needed
 	read   reading
 	ways   map[string]*way
+	far    map[string]*http.Client // for remote servers, by origin
 	health map[string]*health
 }
 
@@ -88,7 +90,7 @@ func New(opt Options) (*Operator, error) {
 	if err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: stateDir + "/servers in the data folder cannot be used", Hint: "check who owns it", Err: err}
 	}
-	o := &Operator{opt: opt, state: state, servers: servers, ways: map[string]*way{}, health: map[string]*health{}}
+	o := &Operator{opt: opt, state: state, servers: servers, ways: map[string]*way{}, far: map[string]*http.Client{}, health: map[string]*health{}}
 	id, err := identity(state)
 	if err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: stateDir + "/instance in the data folder cannot be used", Hint: "check who owns it", Err: err}
@@ -118,6 +120,9 @@ func (o *Operator) Close() error {
 	defer o.mu.Unlock()
 	for _, w := range o.ways {
 		w.http.CloseIdleConnections()
+	}
+	for _, c := range o.far {
+		c.CloseIdleConnections()
 	}
 	if o.engine == nil {
 		return nil

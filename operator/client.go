@@ -1,0 +1,98 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"bobbin/internal/safehttp"
+	"bobbin/schemas"
+)
+
+// Client gives a client for one server: of a proxied one over its own socket, whatever the URL's host is, with the proxy's token; of
+// a remote one with the operator's headers, for its own origin alone. A server that does not run is started by the first request.
+func (o *Operator) Client(name string) *http.Client {
+	return &http.Client{
+		Transport:     &carrier{o: o, name: name},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// carrier sends the requests of one server.
+type carrier struct {
+	o    *Operator
+	name string
+}
+
+func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	s, _, err := c.o.usable(r.Context(), c.name)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	if s.Type == Remote {
+		return c.remote(s, r)
+	}
+	w, err := c.o.way(c.name)
+	if err != nil {
+		if w, err = c.wake(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	r.Header.Set("Authorization", "Bearer "+w.token)
+	if w.token == "" {
+		r.Header.Del("Authorization") // another proxy than bobbin's asks for none
+	}
+	return w.http.Transport.RoundTrip(r)
+}
+
+// wake starts a server that nobody stopped by hand while it was asked for.
+func (c *carrier) wake(ctx context.Context) (*way, error) {
+	if _, err := c.o.Start(ctx, c.name, nil); err != nil {
+		return nil, err
+	}
+	return c.o.way(c.name)
+}
+
+func (c *carrier) remote(s Server, r *http.Request) (*http.Response, error) {
+	own := schemas.Server{Type: schemas.HTTP, URL: s.URL}.Origin()
+	if (schemas.Server{Type: schemas.HTTP, URL: r.URL.String()}).Origin() != own {
+		return nil, &schemas.Error{Code: schemas.CodeDenied, Text: s.Name + " leads to another host than " + own, Hint: "the operator changes its url in " + FileName}
+	}
+	values, err := c.o.resolve(r.Context(), s, s.Headers)
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range values {
+		if strings.ContainsAny(v.Reveal(), "\r\n\x00") {
+			return nil, errors.New("operator: a header's value cannot be sent")
+		}
+		r.Header.Set(k, v.Reveal())
+	}
+	out, err := c.o.outside(own)
+	if err != nil {
+		return nil, err
+	}
+	return out.Transport.RoundTrip(r)
+}
+
+// outside gives the client for an origin that the operator wrote, which may be on a private network or this machine.
+func (o *Operator) outside(origin string) (*http.Client, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.far[origin]; c != nil {
+		return c, nil
+	}
+	opt := safehttp.Options{AllowLoopback: true, HeaderTimeout: 10 * time.Minute}
+	if allow, err := safehttp.ParseAllow([]string{origin}); err == nil { // else it is loopback or public, or stays closed
+		opt.Allow = allow
+	}
+	if len(o.far) >= maxServers {
+		return nil, errors.New("operator: too many origins")
+	}
+	c := safehttp.New(opt)
+	o.far[origin] = c
+	return c, nil
+}
