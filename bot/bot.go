@@ -118,6 +118,10 @@ type Options struct {
 	// Assistant answers messages; nil, or one without models: nobody does, and the first answer says how to set one up.
 	Assistant assistant
 
+	// Gateway makes tokens for MCP clients outside of chat, Clients writes their entries; nil: nothing is lent.
+	Gateway lender
+	Clients entries
+
 	// Memory holds values that are not to be kept; nil: nothing can.
 	Memory memory
 

@@ -17,11 +17,11 @@ func (b *Bot) download(ctx context.Context, t turn) (Reply, error) {
 		case slices.Contains(formats(), w):
 			format = w
 		case !strings.ContainsAny(w, "./\\"): // a path is for the door that saves the file
-			return Reply{}, notFound("format", w, formats(), "claude, vscode, cursor or remote")
+			return Reply{}, notFound("format", w, formats(), "claude, vscode, cursor, remote or client")
 		}
 	}
 	if format == "client" {
-		return bad(schemas.CodeMissing, "the entry that plugs this thread into another client comes with the gateway, which is not part of this build yet"), nil
+		return b.clientEntry(t)
 	}
 	f, err := b.opt.Past.Export(ctx, t.caller.Thread, format)
 	if err != nil {

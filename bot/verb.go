@@ -72,8 +72,8 @@ func serverVerbs() []verb {
 			"At the terminal `/mcp upload PATH`; elsewhere attach the file or drop it on the page.", m,
 			[]Arg{{Name: "file", Hint: "mcp.json", Kind: "file", Rest: true}}}, false, true, (*Bot).upload},
 		{Verb{"download", "download [format]", "Get the config as a file, without any secret",
-			"Formats: claude (as stored), vscode, cursor, remote (connectors).", m,
-			[]Arg{{Name: "format", Hint: "claude, vscode, cursor or remote", Options: formats(), Rest: true}}}, false, true, (*Bot).download},
+			"Formats: claude (as stored), vscode, cursor, remote (connectors), client (plugs this thread into your MCP client).", m,
+			[]Arg{{Name: "format", Hint: "claude, vscode, cursor, remote or client", Options: formats(), Rest: true}}}, false, true, (*Bot).download},
 		{Verb{"list", "list", "Show all servers and how they are", "", g, nil}, false, false, (*Bot).list},
 		{Verb{"show", "show <name>", "Show one server: definition, state, tools held, resources", "", g, []Arg{server(true)}}, false, false, (*Bot).show},
 		{Verb{"edit", "edit <name>", "Change a server in a form that holds what is set now", "", m, []Arg{server(true)}}, false, true, (*Bot).edit},
@@ -123,6 +123,7 @@ func ruleVerbs() []verb {
 		{Verb{"secrets set", "secrets set <NAME> [server]", "Give or replace a value, where nobody else sees it", "", m, value}, false, true, (*Bot).secretSet},
 		{Verb{"secrets delete", "secrets delete <NAME> [server]", "Delete a value from the vault", "", m, value}, false, true, (*Bot).secretDelete},
 	}
+	all = append(all, rightVerbs()...)
 	who := Arg{Name: "member", Hint: "a mention or an id; left out: you"}
 	all = append(all,
 		verb{Verb{"sandbox status", "sandbox status", "Show your sandbox, and every lock that holds it", "", m, nil}, true, false, (*Bot).sandboxStatus},
@@ -135,10 +136,10 @@ func ruleVerbs() []verb {
 		verb{Verb{"sandbox revoke", "sandbox revoke [member]", "Close that again", "", m, []Arg{who}}, false, true, (*Bot).sandboxRevoke},
 	)
 	all = append(all, installVerbs()...)
+	all = append(all, gatewayVerbs()...)
 	rest := []Arg{{Name: "rest", Hint: "", Rest: true}}
 	for _, l := range []struct{ name, usage, summary, words string }{
 		{"admin", "admin [attach|detach] [server]", "Attach the operator's servers (not in this build)", "the operator's servers are not part of this build yet · add one of your own with `/mcp add` or `/mcp connect`"},
-		{"gateway", "gateway [token|revoke|show]", "Lend tools to other MCP clients (not in this build)", "the gateway is not part of this build yet · `/mcp download` gives a config that other clients read"},
 	} {
 		all = append(all, verb{Verb{l.name, l.usage, l.summary, "", m, rest}, false, false, absent(l.words)})
 	}

@@ -163,7 +163,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		Tools: calls, Observe: opt.Observe.Request, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
 		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry, h.Gateway, assistant}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry, h.Gateway}, Revoke: h.SignIns, Loans: h.Store,
-		Allow: opt.Allow, Import: mcpstore.Import, Place: place,
+		Gateway: h.Gateway, Clients: h.Gateway, Allow: opt.Allow, Import: mcpstore.Import, Place: place,
 		Version: opt.Version, Log: opt.Log,
 	}
 	if boxes != nil {

@@ -1,0 +1,194 @@
+package bot
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"bobbin/schemas"
+)
+
+// lender keeps the tokens by which MCP clients outside of chat use a thread's tools as a member. The secret is given by Make alone, once.
+// Revoke and List know the caller's own, and everybody's in the thread for a manager.
+type lender interface {
+	Make(ctx context.Context, caller schemas.Caller, name string, ttl time.Duration) (token schemas.GatewayToken, secret string, err error)
+	Revoke(ctx context.Context, caller schemas.Caller, id string) error
+	List(context.Context, schemas.Caller) ([]schemas.GatewayToken, error)
+}
+
+// entries writes what plugs a thread into a client, by the client's name ("claude-desktop", "claude-code", "vscode", "cursor"). Entry holds no
+// token. Remote is for whoever brings one: it stands in the entry only where that client has no other place for it. URL is "" when
+// nothing serves the thread over HTTP.
+type entries interface {
+	URL(schemas.ThreadID) string
+	Entry(caller schemas.Caller, client string) (schemas.File, error)
+	Remote(thread schemas.ThreadID, client, secret string) (schemas.File, error)
+}
+
+const tokenMost = 365 * 24 * time.Hour
+
+func gatewayVerbs() []verb {
+	const m = schemas.Member
+	return []verb{
+		{Verb{"gateway token", "gateway token [name] [time]", "Make a token by which your MCP client uses this thread's tools", "It is shown once, to you alone. Calls with it run as you, under this thread's rules.\n`/mcp gateway token laptop 30d` makes one that ends after 30 days.", m,
+			[]Arg{{Name: "name", Hint: "what to call it: laptop"}, {Name: "time", Hint: "12h, 30d; left out: until it is revoked"}}}, false, true, (*Bot).gatewayToken},
+		{Verb{"gateway show", "gateway show", "List your tokens, and where clients reach this thread", "", m, nil}, true, false, (*Bot).gatewayShow},
+		{Verb{"gateway revoke", "gateway revoke <id>", "End a token at once", "`/mcp gateway show` lists the ids.", m,
+			[]Arg{{Name: "id", Hint: "from /mcp gateway show", Required: true}}}, false, true, (*Bot).gatewayRevoke},
+	}
+}
+
+func (b *Bot) noGateway() error {
+	return &schemas.Error{Code: schemas.CodeMissing, Text: "this bobbin lends no tools to other clients"}
+}
+
+// labels of the clients, in the order in which they are shown.
+func clientLabels() [][2]string {
+	return [][2]string{{"claude-code", "Claude Code, `.mcp.json`"}, {"claude-desktop", "Claude Desktop, `claude_desktop_config.json`"}, {"vscode", "VS Code, `.vscode/mcp.json`"}, {"cursor", "Cursor, `.cursor/mcp.json`"}}
+}
+
+func (b *Bot) gatewayToken(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Gateway == nil || b.opt.Clients == nil {
+		return Reply{}, b.noGateway()
+	}
+	name, length := t.arg("name"), t.arg("time")
+	if d, err := lasting(name); err == nil && length == "" && d > 0 { // a time alone
+		name, length = "", name
+	}
+	ttl, err := lasting(length)
+	if err != nil {
+		return Reply{}, err
+	}
+	if b.opt.Clients.URL(t.caller.Thread) == "" {
+		hint := "`bobbin serve` serves it; a client on this machine needs no token: `/mcp download format:client`"
+		if !t.caller.Operator {
+			hint = "the operator starts bobbin serve with --public-url"
+		}
+		return Reply{}, &schemas.Error{Code: schemas.CodeMissing, Text: "nothing serves this thread over HTTP here, so a token opens nothing", Hint: hint}
+	}
+	token, secret, err := b.opt.Gateway.Make(ctx, t.caller, name, ttl)
+	if err != nil {
+		return Reply{}, err
+	}
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + token.ID + " made"})
+	r := Reply{Private: true, Blocks: []Block{{Text: "token `" + clean(token.ID) + "` for this thread, " + b.tokenEnd(token) + "; it is shown this once"}, {Code: secret},
+		{Text: "whoever has it uses this thread's tools as you · `/mcp gateway revoke " + clean(token.ID) + "` ends it"}}}
+	r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: clean(b.opt.Clients.URL(t.caller.Thread)), Note: "streamable HTTP"}, {Label: "variable", Value: "BOBBIN_GATEWAY_TOKEN", Note: "where Claude Code and Cursor look for the token"}}})
+	return b.withEntries(r, func(client string) (schemas.File, error) {
+		return b.opt.Clients.Remote(t.caller.Thread, client, secret)
+	})
+}
+
+// withEntries adds what to paste into each client; clients that take the same share a block.
+func (b *Bot) withEntries(r Reply, entry func(client string) (schemas.File, error)) (Reply, error) {
+	at := map[string]int{}
+	for _, c := range clientLabels() {
+		f, err := entry(c[0])
+		if err != nil {
+			return Reply{}, err
+		}
+		text := strings.TrimSpace(string(f.Data))
+		if i, ok := at[text]; ok {
+			r.Blocks[i].Text += "; " + c[1]
+			continue
+		}
+		at[text] = len(r.Blocks)
+		r.Blocks = append(r.Blocks, Block{Text: c[1]}, Block{Code: text})
+	}
+	return r, nil
+}
+
+// lasting reads a time such as 12h or 30d; "" is none.
+func lasting(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		var n int
+		n, err = strconv.Atoi(days)
+		d = time.Duration(min(max(n, 0), 1000)) * 24 * time.Hour
+	}
+	if err != nil || d < time.Minute || d > tokenMost {
+		return 0, invalid("that is no time between a minute and a year", "such as 12h or 30d")
+	}
+	return d, nil
+}
+
+func (b *Bot) tokenEnd(t schemas.GatewayToken) string {
+	switch {
+	case t.Until.IsZero():
+		return "until it is revoked"
+	case !t.Holds(b.opt.Now()):
+		return "ran out"
+	}
+	return b.until(t.Until)
+}
+
+func (b *Bot) gatewayShow(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Gateway == nil || b.opt.Clients == nil {
+		return Reply{}, b.noGateway()
+	}
+	list, err := b.opt.Gateway.List(ctx, t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	r := Reply{Private: true}
+	head := count(len(list), "token", "tokens") + " of yours in this thread"
+	if t.caller.Manages() {
+		head = count(len(list), "token", "tokens") + " in this thread"
+	}
+	if len(list) == 0 {
+		head = "no tokens for this thread yet · `/mcp gateway token NAME` makes one"
+	}
+	r.Blocks = append(r.Blocks, Block{Text: head})
+	if len(list) > 0 {
+		tab := &Table{Columns: []string{"id", "name", "whose", "made (UTC)", "last used (UTC)", "ends"}}
+		for _, k := range list {
+			used := "never"
+			if !k.Used.IsZero() {
+				used = k.Used.UTC().Format("2006-01-02 15:04")
+			}
+			tab.Rows = append(tab.Rows, Row{Cells: []string{clean(k.ID), clean(k.Name), at(k.Member, k.Person), k.Made.UTC().Format("2006-01-02 15:04"), used, b.tokenEnd(k)}})
+		}
+		r.Blocks = append(r.Blocks, Block{Table: tab})
+	}
+	if at := b.opt.Clients.URL(t.caller.Thread); at != "" {
+		r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: clean(at), Note: "streamable HTTP; …/sse for older clients"}}})
+	}
+	return r, nil
+}
+
+func (b *Bot) gatewayRevoke(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Gateway == nil {
+		return Reply{}, b.noGateway()
+	}
+	id := strings.ToLower(t.arg("id"))
+	if rest, ok := strings.CutPrefix(id, "bobbin_"); ok { // the secret itself was pasted
+		id, _, _ = strings.Cut(rest, "_")
+	}
+	if err := b.opt.Gateway.Revoke(ctx, t.caller, id); err != nil {
+		return Reply{}, err
+	}
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + short(clean(id), 16) + " revoked"})
+	return Reply{Private: true, Blocks: []Block{{Text: "token `" + clean(id) + "` is revoked; clients that used it are cut off"}}}, nil
+}
+
+// clientEntry is /mcp download format:client.
+func (b *Bot) clientEntry(t turn) (Reply, error) {
+	if b.opt.Clients == nil {
+		return Reply{}, b.noGateway()
+	}
+	f, err := b.opt.Clients.Entry(t.caller, "claude-desktop")
+	if err != nil {
+		return Reply{}, err
+	}
+	head := "bobbin-client.json, " + size(len(f.Data)) + ": paste it into your client; it starts bobbin itself and needs no token"
+	if strings.Contains(string(f.Data), "PASTE-THE-TOKEN") {
+		head = "bobbin-client.json, " + size(len(f.Data)) + ": paste it into your client; it holds no token, `/mcp gateway token` makes one"
+	}
+	f.Name = "bobbin-client.json"
+	r := Reply{Private: true, Blocks: []Block{{Text: head}, {File: &f}}}
+	return b.withEntries(r, func(client string) (schemas.File, error) { return b.opt.Clients.Entry(t.caller, client) })
+}
