@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,5 +194,27 @@ func TestDocker_Put(t *testing.T) {
 	}
 	if err := w.Put(t.Context(), m, "/workspace", "x", make([]byte, 64<<20+1)); schemas.CodeOf(err) != schemas.CodeTooLarge {
 		t.Error(err)
+	}
+}
+
+// TestDocker_Diagnose: callers ask when the output ends, or close first.
+func TestDocker_Diagnose(t *testing.T) {
+	w := openDocker(t, nil)
+	m := w.someone()
+	for _, closed := range []bool{false, true} {
+		c, err := w.Launch(t.Context(), schemas.Launch{Thread: "t1", Owner: m, Server: "x", Command: "sh", Args: []string{"-c", "echo no such module >&2; exit 3"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(c); err != nil {
+			t.Error(err)
+		}
+		if closed {
+			_ = c.Close()
+		}
+		if why := c.(interface{ Diagnose() string }).Diagnose(); why != "exited with 3: no such module" {
+			t.Errorf("closed %v: %q", closed, why)
+		}
+		_ = c.Close()
 	}
 }

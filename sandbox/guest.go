@@ -33,6 +33,7 @@ type guest struct {
 
 	ended   atomic.Bool // its stream ended by itself
 	closing atomic.Bool
+	fate    string // of the sandbox of one that ended with it; set before closing
 	once    sync.Once
 
 	mu   sync.Mutex
@@ -189,14 +190,11 @@ func (g *guest) Diagnose() string {
 		}
 		return ""
 	}
-	r := g.look()
-	for wait := time.Now().Add(graceWords); r.Exit == "" && !g.closing.Load() && time.Now().Before(wait); r = g.look() {
-		if why := g.lost(); why != "" {
-			return why
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	r := g.farewell()
 	if r.Exit == "" {
+		if g.closing.Load() {
+			return g.fate
+		}
 		return g.lost()
 	}
 	why := schemas.Clean(r.Exit, true)
@@ -204,6 +202,22 @@ func (g *guest) Diagnose() string {
 		why += ": " + line
 	}
 	return why
+}
+
+// farewell waits a moment for how an ended server ended, and gives what is known of it; after Close, what was known then.
+func (g *guest) farewell() running {
+	g.mu.Lock()
+	r := g.last
+	g.mu.Unlock()
+	for wait := time.Now().Add(graceWords); r.Exit == "" && !g.closing.Load() && time.Now().Before(wait); {
+		if r = g.look(); r.Exit == "" {
+			if g.lost() != "" {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return r
 }
 
 // lost says what became of the sandbox, if it does not run.
@@ -226,7 +240,11 @@ func (g *guest) lost() string {
 // Close ends the program and everything it started: end of input, then SIGTERM, then SIGKILL.
 func (g *guest) Close() error {
 	g.once.Do(func() {
-		if !g.ended.Load() {
+		if g.ended.Load() {
+			if g.farewell().Exit == "" {
+				g.fate = g.lost()
+			}
+		} else {
 			g.look() // the last words
 		}
 		g.closing.Store(true)
