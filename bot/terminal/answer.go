@@ -14,15 +14,15 @@ type live struct {
 	d *Door
 
 	// Guarded by the door's mu.
-	asking bool               // a question is on the screen: nothing is written below it
-	late   *schemas.Answering // the newest state that was not drawn for that reason
-	line   int                // of the text: those before it stand there whole
-	drawn  string             // what stands there of it
-	fenced bool               // it is inside of a code block
-	open   bool               // the cursor stands behind something
-	begun  int                // 1 + the step whose line is open; 0 = none
-	over   map[int]bool       // steps whose lines are whole
-	status string             // the last one, without its numbers
+	asking bool         // a question is on the screen: nothing is written below it
+	line   int          // of the text: those before it stand there whole
+	drawn  string       // what stands there of it
+	fenced bool         // it is inside of a code block
+	open   bool         // the cursor stands behind something
+	known  int          // steps seen
+	begun  int          // 1 + the step whose line is open; 0 = none
+	over   map[int]bool // steps whose lines are whole
+	status string       // the last one, without its numbers
 }
 
 // stream takes a state in.
@@ -36,7 +36,7 @@ func (l *live) stream(r bot.Reply) {
 	}
 }
 
-// hold keeps the screen still while a question is on it, and catches up after it.
+// hold keeps the screen still while a question is on it. The next state brings what came meanwhile.
 func (l *live) hold(is bool) {
 	if l == nil {
 		return
@@ -45,9 +45,6 @@ func (l *live) hold(is bool) {
 	defer l.d.mu.Unlock()
 	l.end()
 	l.asking = is
-	if !is && l.late != nil {
-		l.draw(*l.late)
-	}
 }
 
 // finish draws the rest of the answer, and gives what of the reply is still to be shown.
@@ -76,13 +73,12 @@ func (l *live) finish(r bot.Reply) bot.Reply {
 // draw writes what a state has more than the one before. It and those below: the caller holds the door's mu.
 func (l *live) draw(a schemas.Answering) {
 	if l.asking {
-		l.late = &a
 		return
 	}
-	l.late = nil
 	if text := strings.TrimRight(clean(a.Text), "\n"); text != "" {
-		l.text(strings.Split(text, "\n"), a.Done)
+		l.text(strings.Split(text, "\n"), a.Done, a.Status != "" || len(a.Steps) > l.known) // before a step, all was said
 	}
+	l.known = len(a.Steps)
 	l.steps(a)
 	if now := strings.Map(noDigits, a.Status); now != "" && now != l.status && !a.Done {
 		l.end()
@@ -127,17 +123,20 @@ func (l *live) steps(a schemas.Answering) {
 	}
 }
 
-// text writes what is new of the text. Its last line is written as far as its words and marks are whole.
-func (l *live) text(lines []string, done bool) {
+// text writes what is new of the text. Its last line is written as far as its words and marks are whole, unless all of it is wanted.
+func (l *live) text(lines []string, done, all bool) {
 	for ; l.line < len(lines); l.line++ {
 		line, whole := lines[l.line], l.line < len(lines)-1 || done
-		if !whole {
+		if !whole && !all {
 			line = line[:safe(line, l.fenced)]
 		}
 		if line == "" && !whole {
 			return
 		}
 		out, fenced := l.d.draw.markdown(line, l.fenced)
+		if !whole && strings.HasPrefix(l.drawn, out) {
+			return // more of it stands there already
+		}
 		rest, goesOn := strings.CutPrefix(out, l.drawn)
 		if !goesOn {
 			rest = out

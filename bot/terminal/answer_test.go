@@ -94,7 +94,7 @@ func TestAnswer_StepsBetweenWords(t *testing.T) {
 		schemas.Answering{Text: "I look now at it.", Steps: []schemas.Step{done, running, other}},
 		schemas.Answering{Text: "I look now at it.\nDone.", Steps: []schemas.Step{done, done, failed}},
 	), terminal.Options{}, "fix it")
-	const want = "welcome\n  the model is busy, again in 5 s\nI look\n  github.create_issue · 310 ms · as you · receipt 7f3a\nnow at it.\n" +
+	const want = "welcome\n  the model is busy, again in 5 s\nI look now\n  github.create_issue · 310 ms · as you · receipt 7f3a\nat it.\n" +
 		"  github.create_issue · 310 ms · as you · receipt 7f3a\n  web.get · failed: no such host\nDone.\n"
 	if out != want {
 		t.Errorf("%s\nwant\n%s", out, want)
