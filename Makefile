@@ -27,7 +27,7 @@ lint:
 	sh scripts/lint
 
 bench:
-	sh scripts/bench
+	sh scripts/engine run sh scripts/bench
 
 clean:
 	sh scripts/engine remove
