@@ -228,6 +228,20 @@ func TestPage_Answer(t *testing.T) {
 	}
 }
 
+// A question that was answered makes room for the answer, which goes on above it.
+func TestPage_AnsweredQuestionFolds(t *testing.T) {
+	s := start(t)
+	b := open(t, s, 900, 700, false)
+	s.notify(t, bot.Notice{Thread: "web-default", To: "alice", Reply: bot.Reply{Private: true, ID: "card-1", Choices: []bot.Choice{{Key: "cancel", Label: "Once"}}, Blocks: []bot.Block{
+		{Text: "asks to use notes.add · it writes"}, {Facts: []bot.Fact{{Label: "a", Value: "2"}}}, {Code: "{\n  \"a\": 2\n}"}}}})
+	b.until(`document.querySelector(".card .facts")?.offsetHeight > 0`)
+	b.click(`.card .choices button`)
+	b.until(`document.querySelector(".card .settled").textContent.includes("You chose Once") && !document.querySelector(".card details").open`)
+	b.shot("asked")
+	b.click(`.card summary`)
+	b.until(`document.querySelector(".card .facts").offsetHeight > 0 && document.querySelector(".card").textContent.includes('"a": 2')`)
+}
+
 // Of a message that went into an answer on its way, only the message stays.
 func TestPage_AnswerThatJoinedAnother(t *testing.T) {
 	s := start(t)

@@ -38,7 +38,10 @@ export function drawReply(reply, entry, on) {
       el.setAttribute("aria-labelledby", title);
     }
   }
-  for (const b of blocks) el.append(...drawBlock(b, on, entry));
+  const body = blocks.flatMap((b) => drawBlock(b, on, entry));
+  // A question in the middle of something that goes on above it makes room once it is answered.
+  if (entry.settled && entry.kind === "notice" && reply.private && body.length) el.append(h("details", { class: "asked" }, h("summary", null, "What was asked"), body));
+  else el.append(...body);
   if (entry.settled) el.append(h("p", { class: "settled" }, h("span", { "aria-hidden": "true" }, "→ "), entry.settled));
   else if (reply.form) {
     if (reply.bad && reply.form.title) el.append(h("p", { class: "again" }, spans(reply.form.title)));
