@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"errors"
 	"net/url"
+	"slices"
 
 	"bobbin/audit"
 	"bobbin/egress"
@@ -61,16 +63,19 @@ func (opt Options) containers(ctx context.Context, boxes *durable.Dir, rules *mc
 
 // launcher picks where local servers run. boxes is nil unless they run in containers; why says then why they do not.
 func (opt Options) launcher(ctx context.Context, work *durable.Dir, contained func() (*sandbox.Docker, error)) (run launcher, boxes *sandbox.Docker, why error, err error) {
-	switch opt.Sandbox {
-	case "docker":
-		if boxes, err = contained(); err != nil {
-			return nil, nil, nil, err
-		}
-		return boxes, boxes, nil, nil
-	case "auto", "":
-		if boxes, why = contained(); why == nil {
+	if slices.Contains([]string{"docker", "auto", ""}, opt.Sandbox) {
+		boxes, why = contained()
+		switch e, _ := errors.AsType[*schemas.Error](why); {
+		case why == nil:
 			return boxes, boxes, nil, nil
+		case e != nil && e.Code == schemas.CodeConflict: // connectors work here, too
+			return sandbox.NewOff(e.Text, e.Hint), nil, nil, nil
+		case opt.Sandbox == "docker":
+			return nil, nil, nil, why
 		}
+	}
+	switch opt.Sandbox {
+	case "auto", "":
 		opt.Log.Info("local servers run as processes: there are no containers", "err", why)
 		fallthrough
 	case "process":

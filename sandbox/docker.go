@@ -25,6 +25,7 @@ import (
 
 const (
 	pingTime   = 3 * time.Second
+	claimTime  = time.Second      // for the lock of a bobbin that just ends
 	engineTime = 30 * time.Second // one call of the engine
 	stopTime   = 20 * time.Second // of one container: the engine kills it after 10
 	idleTime   = 15 * time.Minute
@@ -69,6 +70,8 @@ type Docker struct {
 	reserve  atomic.Int64 // bytes that stay free there
 	opened   time.Time
 
+	release func() // the lock
+
 	life context.Context
 	end  context.CancelFunc
 	work sync.WaitGroup
@@ -79,7 +82,8 @@ type Docker struct {
 	full   map[string]bool // volumes that are too large to be used
 }
 
-// NewDocker looks whether an engine answers and has the image. Errors are *schemas.Error and say in words what is missing.
+// NewDocker looks whether an engine answers and has the image. Errors are *schemas.Error and say in words what is missing;
+// CodeConflict: another bobbin has these sandboxes.
 // Close ends it; ctx ends only what it does between calls.
 func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 	if opt.Boxes == nil {
@@ -106,7 +110,12 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 	if err := d.look(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.prepare(); err != nil {
+	err := d.claim(ctx)
+	if err == nil {
+		err = d.prepare()
+	}
+	if err != nil {
+		d.release()
 		_ = d.engine.Close()
 		return nil, err
 	}
@@ -114,6 +123,22 @@ func NewDocker(ctx context.Context, opt DockerOptions) (*Docker, error) {
 	d.work.Go(d.rest)
 	d.work.Go(d.watch)
 	return d, nil
+}
+
+// claim keeps other bobbins from these sandboxes: each would take the other's sockets away.
+func (d *Docker) claim(ctx context.Context) (err error) {
+	d.release = func() {}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	free, err := d.opt.Boxes.Lock(ctx, "engine")
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &schemas.Error{Code: schemas.CodeConflict, Text: "another bobbin runs the sandboxes of this data folder", Hint: "talk to that one, or stop it", Err: err}
+	case err != nil:
+		return &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be locked", Hint: "check who owns the data folder", Err: err}
+	}
+	d.release = free
+	return nil
 }
 
 // prepare looks at what is mounted.
@@ -335,5 +360,6 @@ func (d *Docker) Close() error {
 	all.Wait()
 	d.end()
 	d.work.Wait()
+	d.release()
 	return d.engine.Close()
 }

@@ -218,3 +218,16 @@ func TestDocker_Diagnose(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+// TestDocker_OneBobbin: two on one data folder would take each other's sockets away.
+func TestDocker_OneBobbin(t *testing.T) {
+	w := openDocker(t, nil)
+	_, err := sandbox.NewDocker(t.Context(), w.opt)
+	if schemas.CodeOf(err) != schemas.CodeConflict || !strings.Contains(err.Error(), "another bobbin") {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.reopen()
+}

@@ -25,4 +25,5 @@ func (d *Docker) Abandon() {
 		b.unlock()
 	}
 	_ = d.engine.Close()
+	d.release()
 }

@@ -73,6 +73,9 @@ func TestNewDocker_Authorities(t *testing.T) {
 			t.Errorf("the container has no %s:\n%s", want, e.created[0])
 		}
 	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
 	other, _ := certificate(t)
 	write(0o644, other)
 	again, err := sandbox.NewDocker(t.Context(), opt)
@@ -123,7 +126,10 @@ func TestNewDocker_Runtime(t *testing.T) {
 
 // TestNewDocker_Refusals: whatever is missing is said, with the next step.
 func TestNewDocker_Refusals(t *testing.T) {
-	_, _, opt := openFake(t, nil)
+	_, d, opt := openFake(t, nil)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
 	closed := filepath.Join(t.TempDir(), "bobbin")
 	program, err := os.ReadFile(opt.Binary)
 	if err != nil {
