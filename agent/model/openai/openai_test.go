@@ -64,6 +64,15 @@ func ask(t *testing.T, p *openai.Provider) (a answer, err error) {
 	return a, nil
 }
 
+// TestRedirect checks that the key goes to no other host.
+func TestRedirect(t *testing.T) {
+	s := modeltest.OpenAI(t, modeltest.Answer{Text: "never"})
+	from := modeltest.OpenAI(t, modeltest.Answer{Status: 307, Raw: "elsewhere", Header: map[string]string{"Location": s.URL + "/chat/completions"}})
+	if _, err := ask(t, local(t, from)); err == nil || len(s.Asked()) > 0 {
+		t.Errorf("%v, and %d requests came", err, len(s.Asked()))
+	}
+}
+
 // lines are a stream's data lines.
 func lines(chunks ...string) string { return "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\n" }
 

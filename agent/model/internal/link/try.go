@@ -56,8 +56,6 @@ func newTry(c *http.Client) *Try {
 	t := &Try{base: c.Transport}
 	own := *c
 	own.Transport, own.Timeout = t, 0
-	// A key in a header of the provider's own would follow a redirect to another host.
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	t.client = &own
 	return t
 }
@@ -65,7 +63,8 @@ func newTry(c *http.Client) *Try {
 // Client sends the one request of a try.
 func (t *Try) Client() *http.Client { return t.client }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. A redirect is a refusal, too: the key, in a header of the provider's own, would follow
+// it to any host.
 func (t *Try) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	t.mu.Lock()
