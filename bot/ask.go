@@ -32,8 +32,11 @@ func (b *Bot) ask(ctx context.Context, ask schemas.Ask, shown []Block) (schemas.
 	a.notice = Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: b.askCard(ask, shown, a)}
 	if !b.askAloud(a) {
 		b.cards.drop(a.notice.Reply.ID)
-		return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeAsk, Text: name + " needs a yes first, and nobody could be asked",
-			Hint: "open the thread in a chat door, or a manager can `/mcp policy allow " + name + "`"}
+		hint := "open the thread in a chat door"
+		if !ask.Each {
+			hint += ", or a manager can `/mcp policy allow " + name + "`"
+		}
+		return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeAsk, Text: name + " needs a yes first, and nobody could be asked", Hint: hint}
 	}
 	b.publish(Notice{Thread: ask.Caller.Thread, Reply: Reply{Blocks: []Block{{
 		Text: "waiting for " + at(ask.Caller.Member, ask.Caller.Name) + " to allow " + clean(name)}}}}, ask.Caller.Member)
@@ -98,8 +101,11 @@ func askBlocks(ask schemas.Ask) []Block {
 
 func (b *Bot) askCard(ask schemas.Ask, shown []Block, a *openAsk) Reply {
 	r := Reply{Private: true, Blocks: shown}
-	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}, {Key: string(schemas.AnswerHour), Label: "1 hour"},
-		{Key: string(schemas.AnswerAlways), Label: "Always here"}, {Key: string(schemas.AnswerDeny), Label: "Deny"}}
+	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}}
+	if !ask.Each {
+		r.Choices = append(r.Choices, Choice{Key: string(schemas.AnswerHour), Label: "1 hour"}, Choice{Key: string(schemas.AnswerAlways), Label: "Always here"})
+	}
+	r.Choices = append(r.Choices, Choice{Key: string(schemas.AnswerDeny), Label: "Deny"})
 	c := &card{by: ask.Caller, role: schemas.Member, may: requesterOnly(ask.Caller)}
 	c.act = func(ctx context.Context, t turn, act Action) (Reply, error) {
 		return b.answer(ctx, t, ask, a, act.Choice)
@@ -125,7 +131,7 @@ func (b *Bot) answer(ctx context.Context, t turn, ask schemas.Ask, a *openAsk, c
 	name, said := ask.Tool.Full(), schemas.Answer(choice)
 	words := map[schemas.Answer]string{schemas.AnswerOnce: "allowed once", schemas.AnswerHour: "allowed for 1 hour",
 		schemas.AnswerAlways: "allowed until you take it back", schemas.AnswerDeny: "denied"}[said]
-	if words == "" {
+	if words == "" || ask.Each && said != schemas.AnswerOnce {
 		said, words = schemas.AnswerDeny, "denied"
 	}
 	err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Server: ask.Tool.Server, Tool: ask.Tool.Name, Detail: words})

@@ -149,7 +149,10 @@ shell, file and destructive tools are denied until a manager allows them
 /mcp policy deny github.delete_*      a manager, for the thread
 /mcp policy deny github.* me          for you alone
 deny wins over ask and allow; your own list narrows, never widens
-/mcp policy forget PATTERN            takes a rule back`,
+/mcp policy forget PATTERN            takes a rule back
+after an answer of one server, the assistant asks again before another one writes
+/mcp policy trust NAME                a manager: its answers are believed
+/mcp policy sampling NAME             a manager: it may ask the model for words`,
 		"secrets": `values that nobody sees
 a config keeps ${input:NAME}; the value lies sealed in your vault
 /mcp secrets list              names only

@@ -160,6 +160,36 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// A question that every call asks anew offers no longer yes, and takes none.
+func TestAsk_Each(t *testing.T) {
+	for choice, want := range map[string]schemas.Answer{"once": schemas.AnswerOnce, "deny": schemas.AnswerDeny, "hour": schemas.AnswerDeny, "always": schemas.AnswerDeny} {
+		t.Run(choice, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				ch, stop := w.bot.Subscribe(thread, "alice")
+				defer stop()
+				q := question()
+				q.Each = true
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var got schemas.Answer
+				var wg sync.WaitGroup
+				wg.Go(func() { got, _ = w.bot.Ask(ctx, q) })
+				synctest.Wait()
+				r := hear(t, ch).Reply
+				if len(r.Choices) != 2 || r.Choices[0].Key != "once" || r.Choices[1].Key != "deny" {
+					t.Errorf("%+v", r.Choices)
+				}
+				w.bot.Handle(t.Context(), bot.Request{Caller: alice(), Action: &bot.Action{ID: r.ID, Choice: choice}})
+				wg.Wait()
+				if got != want || len(w.cfg.Policy.Grants) > 0 {
+					t.Errorf("%v, grants %+v", got, w.cfg.Policy.Grants)
+				}
+			})
+		})
+	}
+}
+
 func TestAsk_Unanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -218,6 +218,17 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 	if e := cfg.Policy.Egress; e != nil {
 		group("hosts that sandboxes may reach", prefixed(*e))
 	}
+	for _, l := range []struct {
+		head string
+		list []string
+	}{{"servers that are believed", cfg.Policy.Trust}, {"servers that may ask the model for words", cfg.Policy.Sampling}} {
+		for i, s := range l.list {
+			if i == 0 {
+				tab.Rows = append(tab.Rows, Row{Head: l.head})
+			}
+			tab.Rows = append(tab.Rows, Row{Cells: []string{"allow", clean(s), ""}})
+		}
+	}
 	now, headed := b.opt.Now(), false
 	for _, g := range cfg.Policy.Grants {
 		if g.Member != t.caller.Member || (g.Until != nil && !now.Before(*g.Until)) {

@@ -121,3 +121,55 @@ func TestAssistant_ValuesAreNotKept(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A server that a rule allows gets words of the thread's model, after a yes.
+func TestAssistant_Sampling(t *testing.T) {
+	data := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := json.Marshal(map[string]any{"command": exe, "env": map[string]string{"HOST_TEST_SERVER": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{answers: [][]agent.Part{{{Text: "in short: nothing"}}}}
+	h, err := host.Open(t.Context(), host.Options{Data: data, Sandbox: "process", Assistant: model(s)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.Run(t.Context(), func(ctx context.Context) error {
+		press := func(line, choice string) {
+			card := h.Bot.Handle(ctx, bot.Request{Caller: alice, Text: line})
+			if r := h.Bot.Handle(ctx, bot.Request{Caller: alice, Action: &bot.Action{ID: card.ID, Choice: choice}}); r.Bad {
+				t.Fatalf("%+v\n%+v", card, r)
+			}
+		}
+		press("/mcp policy sampling demo", "confirm")
+		press("/mcp add-json demo "+string(args), "confirm")
+		notices, stop := h.Bot.Subscribe(alice.Thread, alice.Member)
+		defer stop()
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() {
+			for n := range notices {
+				if len(n.Reply.Choices) == 2 && n.Reply.Choices[0].Key == "once" && n.Reply.Choices[1].Key == "deny" {
+					h.Bot.Handle(ctx, bot.Request{Caller: alice, Action: &bot.Action{ID: n.Reply.ID, Choice: "once"}})
+					return
+				}
+			}
+		})
+		res, err := h.Registry.Call(ctx, schemas.Call{Caller: alice, Origin: schemas.ByPerson, Tool: "demo.words"})
+		if err != nil || !strings.Contains(string(res.Raw), "in short: nothing") {
+			t.Errorf("%v %s", err, res.Raw)
+		}
+		stop()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.asked) != 1 || len(s.asked[0].Tools) > 0 || s.asked[0].Messages[0].Parts[0].Text != "sum this up" {
+		t.Errorf("%+v", s.asked)
+	}
+}

@@ -50,7 +50,7 @@ func TestCall_Wary(t *testing.T) {
 		switch {
 		case c.why == "" && (err != nil || len(asked) > 0):
 			t.Errorf("%s after %v: %v, asked %+v", c.tool, c.wary, err, asked)
-		case c.why != "" && (len(asked) != 1 || asked[0].Why != c.why || h.servers.saw("tools/call") != sent):
+		case c.why != "" && (len(asked) != 1 || asked[0].Why != c.why || asked[0].Each != (len(c.wary) > 0) || h.servers.saw("tools/call") != sent):
 			t.Errorf("%s after %v: asked %+v", c.tool, c.wary, asked)
 		}
 	}

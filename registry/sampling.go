@@ -50,7 +50,7 @@ func (i *instance) sampled(ctx context.Context, params json.RawMessage) (json.Ra
 		return nil, i.unsampled(ctx, who, "its request cannot be shown")
 	}
 	answer, err := i.t.r.opt.Gate.Ask(ctx, schemas.Ask{
-		Caller: who, Tool: schemas.Tool{Server: i.name, Name: sampleMethod, Writes: true}, Args: asked, Why: "it asks the thread's model for words, which cost tokens",
+		Caller: who, Tool: schemas.Tool{Server: i.name, Name: sampleMethod, Writes: true}, Args: asked, Why: "it asks the thread's model for words, which cost tokens", Each: true,
 	})
 	switch {
 	case err != nil:

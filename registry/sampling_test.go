@@ -65,7 +65,7 @@ func TestSampling_AfterAYes(t *testing.T) {
 	if got.Caller.Member != "ann" || got.Server != "s" || got.System != "Be brief" || got.MaxTokens != 1000 || len(got.Messages) != 1 || got.Messages[0].Text != "Sum up" {
 		t.Errorf("%+v", got)
 	}
-	if a := *asked; len(a) != 1 || string(a[0].Args) != `{"system":"Be brief","messages":[{"role":"user","text":"Sum up"}],"maxTokens":1000}` || a[0].Tool.Full() != "s.sampling/createMessage" {
+	if a := *asked; len(a) != 1 || string(a[0].Args) != `{"system":"Be brief","messages":[{"role":"user","text":"Sum up"}],"maxTokens":1000}` || a[0].Tool.Full() != "s.sampling/createMessage" || !a[0].Each {
 		t.Errorf("%+v", a)
 	}
 	if !h.servers.speakers[0].declared(`"sampling":{}`) {

@@ -57,6 +57,8 @@ type Call struct {
 	// ends with its context, and never begins after the call returned. An error with CodeAsk hands the question to the chat. The
 	// policy's questions go there all the same.
 	Elicit func(context.Context, Elicit) (Elicited, error)
+	// Client, if set, answers what a server that a rule of the thread allows to asks for besides.
+	Client *Client
 	// Log, if set, gets the params of the server's log messages that certainly belong to this call, on Progress's terms.
 	Log func(json.RawMessage)
 	// Whole says that the caller takes a result of any length: nothing of it is cut for a model.
@@ -119,7 +121,9 @@ type Status struct {
 	RunsAs    string // "@alice", "the one who asks"
 	Resources bool
 	Prompts   bool
-	Stderr    string // cleaned tail, for /mcp show and /mcp doctor
+	// How often it announced that these lists changed, since it was configured.
+	ResourceChanges, PromptChanges int
+	Stderr                         string // cleaned tail, for /mcp show and /mcp doctor
 }
 
 // Resource and Prompt are listed per server; Raw is the object as the server sent it.
@@ -148,6 +152,8 @@ type Ask struct {
 	Tool   Tool
 	Args   json.RawMessage
 	Why    string // "it writes", "a rule of this thread says ask"
+	// Each says that a yes is for this one call: every call asks anew, whatever was allowed for longer.
+	Each bool
 }
 
 // Answer to an Ask.
@@ -173,6 +179,7 @@ type HeldTool struct {
 type Elicit struct {
 	Caller  Caller
 	Server  string
+	Key     string          // under which the server asks it (2026-07-28); "" before
 	Message string          // the server's own words, cleaned, at most 2,000 characters
 	Schema  json.RawMessage // of the answer: an object of plain values
 	URL     string          // a page to open, whole; nobody has opened it, and nothing but a person's own press may

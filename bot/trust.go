@@ -1,0 +1,145 @@
+package bot
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"bobbin/schemas"
+)
+
+// right is one that a manager gives to servers of a thread.
+type right struct {
+	give, back string // how it is given and taken back, with {} for the server
+	list       func(*schemas.Policy) *[]string
+	question   string // of the card
+	warning    string
+	given      string
+	taken      string
+}
+
+func trustRight() right {
+	return right{
+		give: "trust {}", back: "untrust {}", list: func(p *schemas.Policy) *[]string { return &p.Trust },
+		question: "believe what {} answers, for everyone in this thread?",
+		warning: "What it answers may decide what the assistant does next: tools of other servers that a rule or an earlier yes allows then run without a new question. " +
+			"Confirm only if nobody else can put words into what it gives, as into pages, e-mails or issues.",
+		given: "{} is believed: its answers raise no new questions", taken: "{} is believed no more",
+	}
+}
+
+func samplingRight() right {
+	return right{
+		give: "sampling {}", back: "sampling {} off", list: func(p *schemas.Policy) *[]string { return &p.Sampling },
+		question: "let {} ask this thread's model for words?",
+		warning: "In the middle of a call it may then send the model a text and gets the answer. The member whose call it is sees the text and is asked each time, and pays its tokens. " +
+			"It sees nothing of the thread. A server that runs hears of it when it starts next.",
+		given: "{} may ask the model for words, after a yes each time", taken: "{} may not ask the model for words any more",
+	}
+}
+
+// rightVerbs are the verbs of both.
+func rightVerbs() []verb {
+	name := Arg{Name: "name", Hint: "a server, * and ? stand for more", Kind: "server", Required: true}
+	return []verb{
+		{Verb{"policy trust", "policy trust <server>", "Believe a server: its answers raise no new questions",
+			"After an answer of another server, tools that write ask although a rule allows them. A manager confirms.", schemas.Member, []Arg{name}}, false, true,
+			func(b *Bot, ctx context.Context, t turn) (Reply, error) { return b.giveRight(ctx, t, trustRight()) }},
+		{Verb{"policy untrust", "policy untrust <server>", "Take that back", "", schemas.Member, []Arg{name}}, false, true,
+			func(b *Bot, ctx context.Context, t turn) (Reply, error) { return b.takeRight(ctx, t, trustRight()) }},
+		{Verb{"policy sampling", "policy sampling <server> [off]", "Let a server ask the thread's model for words",
+			"The member whose call it is says yes each time. A manager confirms.", schemas.Member,
+			[]Arg{name, {Name: "off", Hint: "off: not any more", Options: []string{"off"}}}}, false, true, (*Bot).sampling},
+	}
+}
+
+func (b *Bot) sampling(ctx context.Context, t turn) (Reply, error) {
+	switch off := t.arg("off"); {
+	case off == "":
+		return b.giveRight(ctx, t, samplingRight())
+	case strings.EqualFold(off, "off"):
+		return b.takeRight(ctx, t, samplingRight())
+	}
+	return Reply{}, invalid("behind the server stands `off` or nothing", "`/mcp policy sampling "+clean(t.arg("name"))+" off`")
+}
+
+// naming puts a server into words about a right.
+func naming(words, server string) string { return strings.Replace(words, "{}", clean(server), 1) }
+
+// giveRight asks a manager first, on a card that says what it means.
+func (b *Bot) giveRight(ctx context.Context, t turn, x right) (Reply, error) {
+	name := t.arg("name")
+	if err := checkPattern(name); err != nil {
+		return Reply{}, invalid("that is no server", "its name, or a pattern such as team-*")
+	}
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	question := naming(x.question, name)
+	if _, here := cfg.Find(name); !here && !strings.ContainsAny(name, "*?") {
+		question += " No server of that name is here now"
+	}
+	warning := x.warning
+	if !t.caller.Manages() {
+		warning += " A manager of the thread has to confirm."
+	}
+	r := Reply{Blocks: []Block{{Text: question}, {Warning: warning}},
+		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}}}
+	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
+	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+		if a.Choice != keyConfirm {
+			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: naming(x.give, name)})
+			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
+		}
+		if _, err := b.setRight(ctx, t, x, name, true); err != nil {
+			return Reply{}, err
+		}
+		return Reply{Blocks: []Block{{Text: naming(x.given, name) + " · `/mcp policy " + naming(x.back, name) + "` takes it back"}}}, nil
+	}
+	return b.deal(c, r), nil
+}
+
+// takeRight takes one back, which is a manager's, too.
+func (b *Bot) takeRight(ctx context.Context, t turn, x right) (Reply, error) {
+	name := t.arg("name")
+	if !t.caller.Manages() {
+		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules"}
+	}
+	if err := checkPattern(name); err != nil {
+		return Reply{}, invalid("that is no server", "`/mcp policy show` lists them")
+	}
+	found, err := b.setRight(ctx, t, x, name, false)
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case !found:
+		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
+	}
+	return Reply{Blocks: []Block{{Text: naming(x.taken, name)}}}, nil
+}
+
+// setRight writes a right down, or takes it back; found says that it was there.
+func (b *Bot) setRight(ctx context.Context, t turn, x right, name string, give bool) (found bool, err error) {
+	detail := naming(x.back, name)
+	if give {
+		detail = naming(x.give, name)
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail + " for the thread"}); err != nil {
+		return false, err
+	}
+	err = b.opt.Rules.Rule(ctx, t.caller.Thread, func(p *schemas.Policy) error {
+		list := x.list(p)
+		found = slices.Contains(*list, name)
+		*list = slices.DeleteFunc(slices.Clone(*list), func(s string) bool { return s == name })
+		if give {
+			*list = append(*list, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	b.Changed(t.caller.Thread)
+	return found, b.ruled(ctx, t.caller.Thread)
+}
