@@ -16,22 +16,33 @@ type abilities byte
 const (
 	canForm abilities = 1 << iota
 	canURL
+	canSample
+	canRoots
 )
 
 // declared reads a client's capabilities (MCP specification, Lifecycle). Elicitation without a mode is by form.
 func declared(raw json.RawMessage) abilities {
 	var in struct {
-		Elicitation *struct{ Form, URL *struct{} }
+		Elicitation     *struct{ Form, URL *struct{} }
+		Sampling, Roots *struct{}
 	}
-	if json.Unmarshal(raw, &in) != nil || in.Elicitation == nil {
+	if json.Unmarshal(raw, &in) != nil {
 		return 0
 	}
 	var a abilities
-	if in.Elicitation.URL != nil {
-		a |= canURL
+	if e := in.Elicitation; e != nil {
+		if e.URL != nil {
+			a |= canURL
+		}
+		if e.Form != nil || e.URL == nil {
+			a |= canForm
+		}
 	}
-	if in.Elicitation.Form != nil || in.Elicitation.URL == nil {
-		a |= canForm
+	if in.Sampling != nil {
+		a |= canSample
+	}
+	if in.Roots != nil {
+		a |= canRoots
 	}
 	return a
 }
@@ -47,8 +58,8 @@ type exchange struct {
 	cancel  context.CancelFunc
 	// note brings a notification about this request to the client; nil where it cannot. Not concurrent.
 	note func([]byte)
-	// ask puts a request to the client and waits for the result; nil where it cannot.
-	ask func(ctx context.Context, method string, params []byte) (json.RawMessage, error)
+	// ask puts a request to the client and waits for the result; nil where it cannot. key is the server's own, "" if it gave none.
+	ask func(ctx context.Context, key, method string, params []byte) (json.RawMessage, error)
 
 	mu sync.Mutex // of note
 }
@@ -152,7 +163,8 @@ type said struct {
 	Versions     []string        `json:"supportedVersions,omitempty"`
 	Version      string          `json:"protocolVersion,omitempty"`
 	Capabilities json.RawMessage `json:"capabilities"`
-	Server       implementation  `json:"serverInfo"`
+	Server       *implementation `json:"serverInfo,omitempty"`
+	Meta         json.RawMessage `json:"_meta,omitempty"`
 	Instructions string          `json:"instructions"`
 	ResultType   string          `json:"resultType,omitempty"`
 	TTL          *int            `json:"ttlMs,omitempty"`
@@ -173,7 +185,7 @@ func (g *Gateway) said(who identity) said {
 	}
 	return said{
 		Capabilities: json.RawMessage(`{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`),
-		Server:       implementation{"bobbin", title, g.opt.Version}, Instructions: about,
+		Server:       &implementation{"bobbin", title, g.opt.Version}, Instructions: about,
 	}
 }
 
@@ -181,7 +193,7 @@ func (g *Gateway) said(who identity) said {
 func (g *Gateway) discovered(who identity) []byte {
 	s, now := g.said(who), 0
 	s.Versions, s.ResultType, s.TTL, s.Scope = append([]string{modern}, handshaken()[:3]...), "complete", &now, "private"
-	s.Capabilities = json.RawMessage(`{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`)
+	s.Meta, s.Server = encode(map[string]any{"io.modelcontextprotocol/serverInfo": s.Server}), nil
 	return encode(s)
 }
 

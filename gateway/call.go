@@ -22,7 +22,41 @@ func (x *exchange) call(ctx context.Context) outcome {
 	if x.server != "" {
 		name = x.server + "." + name
 	}
-	in := schemas.Call{Caller: x.caller, Origin: schemas.ByGateway, Tool: name, Args: x.m.params.Arguments, Whole: true, Elicit: x.question()}
+	in := x.wish()
+	in.Tool, in.Args = name, x.m.params.Arguments
+	res, err := x.g.opt.Tools.Call(ctx, in)
+	if err == nil {
+		return x.whole(res.Raw)
+	}
+	if f := refused(err); f != nil && ctx.Err() == nil {
+		return outcome{fault: f}
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); ok && ctx.Err() == nil {
+		switch e.Code {
+		case schemas.CodeNotFound:
+			return wrong(codeParams, words(e))
+		case schemas.CodeInternal:
+		default:
+			return x.said(words(e))
+		}
+	}
+	if ps, ok := errors.AsType[schemas.Problems](err); ok {
+		return x.said("the arguments do not fit:\n" + ps.Error())
+	}
+	return x.failed(ctx, err)
+}
+
+// refused is the fault that a server gave itself.
+func refused(err error) *fault {
+	if r, ok := errors.AsType[*schemas.Refusal](err); ok {
+		return &fault{code: r.Code, text: r.Message, data: r.Data}
+	}
+	return nil
+}
+
+// wish is a call with what this client hears and answers of it.
+func (x *exchange) wish() schemas.Call {
+	in := schemas.Call{Caller: x.caller, Origin: schemas.ByGateway, Whole: true, Elicit: x.question(), Client: x.client()}
 	if token := x.m.params.Meta.Progress; token != nil && x.note != nil {
 		in.Progress = func(params json.RawMessage) {
 			if p := withToken(params, token); p != nil {
@@ -40,23 +74,7 @@ func (x *exchange) call(ctx context.Context) outcome {
 	if x.note != nil && x.level != nil {
 		in.Log = x.log
 	}
-	res, err := x.g.opt.Tools.Call(ctx, in)
-	if err == nil {
-		return x.whole(res.Raw)
-	}
-	if e, ok := errors.AsType[*schemas.Error](err); ok && ctx.Err() == nil {
-		switch e.Code {
-		case schemas.CodeNotFound:
-			return wrong(codeParams, words(e))
-		case schemas.CodeInternal:
-		default:
-			return x.said(words(e))
-		}
-	}
-	if ps, ok := errors.AsType[schemas.Problems](err); ok {
-		return x.said("the arguments do not fit:\n" + ps.Error())
-	}
-	return x.failed(ctx, err)
+	return in
 }
 
 // log passes on a server's log message that is important enough for the client.
@@ -191,7 +209,11 @@ func (x *exchange) readResource(ctx context.Context) outcome {
 		if err == nil {
 			return x.cached(res.Raw)
 		}
-		if e, ok := errors.AsType[*schemas.Error](err); !ok || e.Code != schemas.CodeFailed && e.Code != schemas.CodeNotFound {
+		f := refused(err)
+		switch e, ok := errors.AsType[*schemas.Error](err); {
+		case f != nil && f.code != codeNoResource && f.code != codeParams && ctx.Err() == nil:
+			return outcome{fault: f}
+		case f == nil && (!ok || e.Code != schemas.CodeNotFound):
 			return x.failed(ctx, err)
 		}
 	}
@@ -214,10 +236,10 @@ func (x *exchange) getPrompt(ctx context.Context) outcome {
 	if len(x.m.params.Arguments) > 0 && json.Unmarshal(x.m.params.Arguments, &args) != nil {
 		return wrong(codeParams, "the arguments of a prompt are texts")
 	}
-	res, err := x.g.opt.Prompts.Prompt(ctx, x.caller, p.Server, p.Name, args)
+	res, err := x.g.opt.Prompts.Fill(ctx, x.wish(), p.Server, p.Name, args)
 	if err != nil {
-		if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeFailed {
-			return wrong(codeParams, words(e))
+		if f := refused(err); f != nil && ctx.Err() == nil {
+			return outcome{fault: f}
 		}
 		return x.failed(ctx, err)
 	}
@@ -266,6 +288,9 @@ func (x *exchange) complete(ctx context.Context) outcome {
 	res, err := x.g.opt.Prompts.Complete(ctx, x.caller, want)
 	if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeMissing {
 		return x.whole([]byte(`{"completion":{"values":[],"total":0,"hasMore":false}}`))
+	}
+	if f := refused(err); f != nil && ctx.Err() == nil {
+		return outcome{fault: f}
 	}
 	if err != nil {
 		return x.failed(ctx, err)

@@ -125,7 +125,7 @@ func (t *thread) Prompts(context.Context, schemas.Caller) ([]schemas.Prompt, err
 	return t.pro, nil
 }
 
-func (t *thread) Prompt(_ context.Context, _ schemas.Caller, server, name string, args map[string]string) (schemas.Result, error) {
+func (t *thread) Fill(_ context.Context, _ schemas.Call, server, name string, args map[string]string) (schemas.Result, error) {
 	return schemas.Result{Raw: json.RawMessage(fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":"%s.%s %s"}}]}`, server, name, args["who"]))}, nil
 }
 

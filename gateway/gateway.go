@@ -29,7 +29,7 @@ type resources interface {
 // prompts lists and fills the servers' prompts, and completes arguments.
 type prompts interface {
 	Prompts(context.Context, schemas.Caller) ([]schemas.Prompt, error)
-	Prompt(ctx context.Context, caller schemas.Caller, server, name string, args map[string]string) (schemas.Result, error)
+	Fill(ctx context.Context, in schemas.Call, server, name string, args map[string]string) (schemas.Result, error)
 	Complete(context.Context, schemas.Caller, schemas.Completion) (schemas.Result, error)
 }
 

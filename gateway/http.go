@@ -212,7 +212,7 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 	s := &stream{identity: who, w: w}
 	if accepts(r) {
 		x.note = s.send
-		x.ask = func(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
+		x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
 			return n.ask(ctx, method, params, x.send)
 		}
 	}

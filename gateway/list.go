@@ -265,10 +265,10 @@ func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
 			continue
 		}
 		if st.Resources {
-			res.WriteString(st.Name + "\n")
+			res.WriteString(st.Name + " " + strconv.Itoa(st.ResourceChanges) + "\n")
 		}
 		if st.Prompts {
-			pro.WriteString(st.Name + "\n")
+			pro.WriteString(st.Name + " " + strconv.Itoa(st.PromptChanges) + "\n")
 		}
 	}
 	list, err := g.offered(ctx, who)

@@ -11,12 +11,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // gather is how long after a question others are waited for, so that they go to the client together.
-const gather = 2 * time.Millisecond
+const gather = 10 * time.Millisecond
 
 // postModern takes a message of 2026-07-28, where every request stands for itself.
 func (g *Gateway) postModern(w http.ResponseWriter, r *http.Request, who identity, m *message, version string) {
@@ -125,10 +126,13 @@ type job struct {
 	x         *exchange
 	digest    [sha256.Size]byte // of what was asked for; a retry repeats it
 	questions chan *question
-	done      chan outcome // holds one
+	mu        sync.Mutex
+	given     map[string]json.RawMessage // answers that the client sent before it was asked, by the server's keys
+	done      chan outcome               // holds one
 }
 
 type question struct {
+	key    string // the server's; "" if it gave none
 	method string
 	params []byte
 	answer chan json.RawMessage // holds one
@@ -195,8 +199,12 @@ func (x *exchange) listen(note func([]byte)) {
 func (g *Gateway) startJob(ctx context.Context, x *exchange) *job {
 	j := &job{x: x, digest: digest(x.m), questions: make(chan *question), done: make(chan outcome, 1)}
 	x.note = func([]byte) {} // so that they are asked for; listen says where they go
-	x.ask = func(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
-		q := &question{method: method, params: params, answer: make(chan json.RawMessage, 1), ctx: ctx}
+	_ = json.Unmarshal(x.m.params.Responses, &j.given)
+	x.ask = func(ctx context.Context, key, method string, params []byte) (json.RawMessage, error) {
+		if raw := j.early(key); raw != nil {
+			return raw, nil
+		}
+		q := &question{key: key, method: method, params: params, answer: make(chan json.RawMessage, 1), ctx: ctx}
 		select {
 		case j.questions <- q:
 		case <-ctx.Done():
@@ -225,6 +233,18 @@ func (g *Gateway) startJob(ctx context.Context, x *exchange) *job {
 	return j
 }
 
+// early gives an answer that came before its question, once.
+func (j *job) early(key string) json.RawMessage {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	raw := j.given[key]
+	delete(j.given, key)
+	if key == "" || len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	return raw
+}
+
 // digest tells one request from another, whatever its id.
 func digest(m *message) [sha256.Size]byte {
 	h := sha256.New()
@@ -239,7 +259,10 @@ func (g *Gateway) park(j *job, open []*question) outcome {
 	p := &parked{identity: j.x.identity, job: j, open: map[string]*question{}, cancel: j.x.cancel}
 	requests := map[string]json.RawMessage{}
 	for i, q := range open {
-		key := fmt.Sprintf("q%d", i+1)
+		key := q.key
+		if key == "" || p.open[key] != nil {
+			key = fmt.Sprintf("question-%d", i+1)
+		}
 		p.open[key] = q
 		requests[key] = encode(map[string]json.RawMessage{"method": quote(q.method), "params": q.params})
 	}

@@ -13,7 +13,7 @@ const maxWritten = 256 << 10 // bytes of an answer to a question
 
 // question gives the way by which this client is asked for input; nil when it cannot be, then the chat is.
 func (x *exchange) question() func(context.Context, schemas.Elicit) (schemas.Elicited, error) {
-	if x.ask == nil || x.able == 0 {
+	if x.ask == nil || x.able&(canForm|canURL) == 0 {
 		return nil
 	}
 	return func(ctx context.Context, q schemas.Elicit) (schemas.Elicited, error) {
@@ -40,7 +40,7 @@ func (x *exchange) question() func(context.Context, schemas.Elicit) (schemas.Eli
 				}
 			})
 		}
-		raw, err := x.ask(ctx, "elicitation/create", asked(q, id))
+		raw, err := x.ask(ctx, q.Key, "elicitation/create", asked(q, id))
 		if q.Done != nil {
 			select {
 			case <-q.Done:
@@ -56,6 +56,25 @@ func (x *exchange) question() func(context.Context, schemas.Elicit) (schemas.Eli
 		}
 		return answered(q, raw)
 	}
+}
+
+// client gives what else this client can answer; nil: nothing.
+func (x *exchange) client() *schemas.Client {
+	if x.ask == nil || x.able&(canSample|canRoots) == 0 {
+		return nil
+	}
+	return &schemas.Client{Sampling: x.able&canSample != 0, Roots: x.able&canRoots != 0, Ask: func(ctx context.Context, method, key string, params json.RawMessage) (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(ctx, x.g.opt.Patience)
+		defer cancel()
+		if len(params) == 0 {
+			params = json.RawMessage("{}")
+		}
+		raw, err := x.ask(ctx, key, method, params)
+		if err == nil && len(raw) > maxWritten {
+			return nil, &schemas.Error{Code: schemas.CodeTooLarge, Text: "the client's answer is too large"}
+		}
+		return raw, err
+	}}
 }
 
 // asked are the params of elicitation/create. Who asks is said, since all servers of the thread speak through one connection.

@@ -102,7 +102,7 @@ func (g *Gateway) converse(ctx context.Context, n *session, m *message, send fun
 	version, able := n.spoken, n.able
 	n.mu.Unlock()
 	x := &exchange{identity: n.identity, g: g, m: m, version: version, able: able, level: &n.level, note: send}
-	x.ask = func(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
+	x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
 		return n.ask(ctx, method, params, send)
 	}
 	ctx, end, ok := g.begin(ctx, x)

@@ -53,7 +53,12 @@ func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, e
 		if tell != nil && len(c.inst.hide) > 0 {
 			tell = func(params json.RawMessage) { c.Progress(c.inst.conceal(params)) }
 		}
-		return c.paged(ctx, func() (json.RawMessage, error) { return s.Call(ctx, c.tool.Name, c.Args, tell) })
+		return c.paged(ctx, func() (json.RawMessage, error) {
+			if c.Elicit == nil && c.Client == nil && c.Log == nil {
+				return s.Call(ctx, c.tool.Name, c.Args, tell)
+			}
+			return s.CallWith(ctx, c.tool.Name, c.Args, c.hooks(tell))
+		})
 	})
 }
 
@@ -249,7 +254,7 @@ func (c *call) send(ctx context.Context, timeout time.Duration, ask func(context
 	}
 	c.tool.server.meter.calls.Add(1)
 	began := time.Now()
-	deadline, clock, cancel := c.inst.asking.call(ctx, c.Caller, c.Elicit, timeout)
+	deadline, clock, cancel := c.inst.asking.call(ctx, c.Call, timeout)
 	clock.told(func(waits bool) {
 		what := ""
 		if waits {
@@ -454,6 +459,7 @@ func (c *call) failed(err error, timeout time.Duration) error {
 		return known
 	case errors.As(err, &rpc):
 		e.Code, e.Text = schemas.CodeFailed, name+" answered: "+short(schemas.Clean(c.inst.veil(rpc.Message), true), whyLimit)
+		e.Err = c.inst.refusal(rpc, err)
 	case errors.Is(err, session.ErrInputUnavailable):
 		e.Code, e.Text = schemas.CodeFailed, c.tool.Full()+" asks for input that cannot be given here"
 	case session.OutcomeOf(err) == session.NotRun:

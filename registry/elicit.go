@@ -40,7 +40,8 @@ type patience struct {
 	samples   int // requests for words of the model
 	tell      func(waits bool)
 
-	client putter // of the caller, which is asked in place of the chat; nil: the chat
+	client putter          // of the caller, which is asked in place of the chat; nil: the chat
+	words  *schemas.Client // answers what else a server asks for; nil: bobbin does
 }
 
 // putter puts a question to a person.
@@ -56,15 +57,15 @@ func (p *patience) told(fn func(waits bool)) {
 }
 
 // call bounds a call by time, as context.WithTimeoutCause would with errSilent, and lets questions stop the clock.
-func (a *asking) call(ctx context.Context, who schemas.Caller, client putter, limit time.Duration) (context.Context, *patience, context.CancelFunc) {
+func (a *asking) call(ctx context.Context, in schemas.Call, limit time.Duration) (context.Context, *patience, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &patience{client: client, over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
+	p := &patience{client: in.Elicit, words: in.Client, over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.calls == nil {
 		a.calls = map[*patience]schemas.Caller{}
 	}
-	a.calls[p] = who
+	a.calls[p] = in.Caller
 	return ctx, p, func() {
 		p.mu.Lock()
 		p.timer.Stop()

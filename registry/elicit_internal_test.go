@@ -16,12 +16,12 @@ func TestAsking_OnlyTheOneWhoseCallItIs(t *testing.T) {
 	if _, _, why := a.whose(); why == "" {
 		t.Error("somebody is asked though nobody called")
 	}
-	_, _, end1 := a.call(t.Context(), ann, nil, time.Minute)
-	_, _, end2 := a.call(t.Context(), ann, nil, time.Minute)
+	_, _, end1 := a.call(t.Context(), schemas.Call{Caller: ann}, time.Minute)
+	_, _, end2 := a.call(t.Context(), schemas.Call{Caller: ann}, time.Minute)
 	if who, calls, why := a.whose(); why != "" || who.Member != "ann" || len(calls) != 2 {
 		t.Errorf("%+v, %d calls, %q", who, len(calls), why)
 	}
-	_, _, end3 := a.call(t.Context(), bob, nil, time.Minute)
+	_, _, end3 := a.call(t.Context(), schemas.Call{Caller: bob}, time.Minute)
 	if who, _, why := a.whose(); why == "" {
 		t.Errorf("%+v is asked though two members called", who)
 	}
@@ -37,7 +37,7 @@ func TestAsking_TheClockStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a asking
 		began := time.Now()
-		ctx, _, end := a.call(t.Context(), schemas.Caller{Member: "ann"}, nil, 10*time.Second)
+		ctx, _, end := a.call(t.Context(), schemas.Call{Caller: schemas.Caller{Member: "ann"}}, 10*time.Second)
 		defer end()
 		_, calls, _ := a.whose()
 		time.Sleep(4 * time.Second)

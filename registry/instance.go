@@ -201,7 +201,7 @@ func (i *instance) open() (*toolset, error) {
 		opt.OnElicit = i.elicit
 	}
 	if i.sample {
-		opt.OnSample = i.sampled
+		opt.OnSample = i.words
 	}
 	starting, started := context.WithTimeout(i.life, limit)
 	err := i.begin(starting)
@@ -290,6 +290,12 @@ func (i *instance) notified(method string, params json.RawMessage) {
 		case i.relist <- struct{}{}:
 		default:
 		}
+	case "notifications/resources/list_changed":
+		i.meter.resources.Add(1)
+		i.t.r.tick(i.t.id)
+	case "notifications/prompts/list_changed":
+		i.meter.prompts.Add(1)
+		i.t.r.tick(i.t.id)
 	case "notifications/elicitation/complete":
 		i.asking.complete(params)
 	}

@@ -8,7 +8,9 @@ import (
 // meter counts and bounds the calls of one server; it outlives restarts.
 type meter struct {
 	calls atomic.Int64
-	slots chan struct{}
+	// Changes that the server announced of its lists.
+	resources, prompts atomic.Int64
+	slots              chan struct{}
 }
 
 func newMeter(limit int) *meter { return &meter{slots: make(chan struct{}, limit)} }

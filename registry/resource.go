@@ -164,13 +164,18 @@ func (r *Registry) ReadResource(ctx context.Context, c schemas.Caller, server, u
 	if uri == "" || len(uri) > maxURI {
 		return schemas.Result{}, &schemas.Error{Code: schemas.CodeInvalid, Text: fmt.Sprintf("the address of a resource has 1 to %d bytes", maxURI)}
 	}
-	return r.ask(ctx, c, server, "resources/read", nil, func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
+	return r.ask(ctx, schemas.Call{Caller: c, Origin: originOf(c), Whole: c.Door == schemas.DoorGateway}, server, "resources/read", func(ctx context.Context, _ *call, s *session.Session) (json.RawMessage, error) {
 		return s.ReadResource(ctx, uri)
 	})
 }
 
 // Prompt fills in a prompt of a server: the bytes of a GetPromptResult, audited like a call.
 func (r *Registry) Prompt(ctx context.Context, c schemas.Caller, server, name string, args map[string]string) (schemas.Result, error) {
+	return r.Fill(ctx, schemas.Call{Caller: c, Origin: originOf(c)}, server, name, args)
+}
+
+// Fill is Prompt for a caller that may be asked in between: of in, all but Tool and Args counts.
+func (r *Registry) Fill(ctx context.Context, in schemas.Call, server, name string, args map[string]string) (schemas.Result, error) {
 	raw, err := json.Marshal(args)
 	if err != nil || len(raw) > maxArguments {
 		return schemas.Result{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "the arguments are too large"}
@@ -178,8 +183,9 @@ func (r *Registry) Prompt(ctx context.Context, c schemas.Caller, server, name st
 	if args == nil {
 		raw = json.RawMessage("{}")
 	}
-	return r.ask(ctx, c, server, "prompts/get", raw, func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
-		return s.GetPrompt(ctx, name, raw)
+	in.Args = raw
+	return r.ask(ctx, in, server, "prompts/get", func(ctx context.Context, c *call, s *session.Session) (json.RawMessage, error) {
+		return s.GetPromptWith(ctx, name, raw, c.hooks(c.Progress))
 	})
 }
 
@@ -203,7 +209,7 @@ func (r *Registry) Complete(ctx context.Context, c schemas.Caller, in schemas.Co
 	if err != nil || len(raw) > maxArguments {
 		return schemas.Result{}, &schemas.Error{Code: schemas.CodeInvalid, Text: "the argument to complete cannot be read, or is too large"}
 	}
-	return r.ask(ctx, c, in.Server, "completion/complete", raw, func(ctx context.Context, s *session.Session) (json.RawMessage, error) {
+	return r.ask(ctx, schemas.Call{Caller: c, Origin: originOf(c), Args: raw}, in.Server, "completion/complete", func(ctx context.Context, _ *call, s *session.Session) (json.RawMessage, error) {
 		if !s.Info().Completions {
 			return nil, fmt.Errorf("%w: %w", session.ErrNotSent, &schemas.Error{Code: schemas.CodeMissing, Text: in.Server + " completes nothing"})
 		}
@@ -212,7 +218,9 @@ func (r *Registry) Complete(ctx context.Context, c schemas.Caller, in schemas.Co
 }
 
 // ask sends a request that is no tool call on the way that tool calls take.
-func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method string, args json.RawMessage, fn func(context.Context, *session.Session) (json.RawMessage, error)) (schemas.Result, error) {
+func (r *Registry) ask(ctx context.Context, in schemas.Call, server, method string, fn func(context.Context, *call, *session.Session) (json.RawMessage, error)) (schemas.Result, error) {
+	who := in.Caller
+	in.Tool = server + "." + method
 	t, s, err := r.view(ctx, who.Thread)
 	if err != nil {
 		return schemas.Result{}, err
@@ -221,12 +229,8 @@ func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method s
 	if v == nil || v.meter == nil {
 		return schemas.Result{}, noServer(server, names(s))
 	}
-	origin := schemas.ByPerson
-	if who.Door == schemas.DoorGateway {
-		origin = schemas.ByGateway
-	}
 	c := &call{
-		Call: schemas.Call{Caller: who, Origin: origin, Tool: server + "." + method, Args: args, Whole: origin == schemas.ByGateway}, r: r, t: t, snap: s, receipt: newReceipt(),
+		Call: in, r: r, t: t, snap: s, receipt: newReceipt(),
 		tool: &tool{Tool: schemas.Tool{Server: server, Name: method, Kind: v.entry.Kind}, server: v, timeout: time.Duration(v.entry.Timeout) * time.Millisecond},
 	}
 	if who.Role < schemas.Member || !who.Member.Valid() {
@@ -240,7 +244,14 @@ func (r *Registry) ask(ctx context.Context, who schemas.Caller, server, method s
 	if d.Verb == schemas.Deny {
 		return schemas.Result{}, c.refused(ctx, denied(c.tool.Tool, d))
 	}
-	return c.send(ctx, c.timeout(), fn)
+	return c.send(ctx, c.timeout(), func(ctx context.Context, s *session.Session) (json.RawMessage, error) { return fn(ctx, c, s) })
+}
+
+func originOf(c schemas.Caller) schemas.Origin {
+	if c.Door == schemas.DoorGateway {
+		return schemas.ByGateway
+	}
+	return schemas.ByPerson
 }
 
 func names(s *snapshot) []string {

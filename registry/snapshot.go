@@ -215,6 +215,7 @@ func (v *view) present(now time.Time) schemas.Status {
 	st.RunsAs = shownAs(v.entry, now)
 	if v.meter != nil {
 		st.Calls = int(v.meter.calls.Load())
+		st.ResourceChanges, st.PromptChanges = int(v.meter.resources.Load()), int(v.meter.prompts.Load())
 	}
 	if i := v.inst; i != nil {
 		st.PID, st.Since, st.Took = i.pid(), i.readyAt, i.readyAt.Sub(i.began)

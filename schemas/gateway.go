@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 )
@@ -29,3 +30,24 @@ type Completion struct {
 	// Argument is the object {name, value}, Context the arguments that are settled; both as the client sent them.
 	Argument, Context json.RawMessage
 }
+
+// Client is what the program that a call came from can do for a server in the middle of it, if its user agrees: it declared so.
+type Client struct {
+	Sampling, Roots bool
+	// Ask puts sampling/createMessage or roots/list to it: the params as the server sent them but for secrets, and the key of 2026-07-28.
+	// It is called from other goroutines and ends with its context.
+	Ask func(ctx context.Context, method, key string, params json.RawMessage) (json.RawMessage, error)
+}
+
+// Refusal is a JSON-RPC error as a server gave it, for callers that speak MCP themselves. It stands in the chain of an Error with CodeFailed;
+// its message and data are the server's, secrets left out.
+type Refusal struct {
+	Code    int
+	Message string
+	Data    json.RawMessage // nil if none
+	Err     error           // the operator's chain
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+func (r *Refusal) Unwrap() error { return r.Err }

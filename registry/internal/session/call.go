@@ -110,6 +110,11 @@ func scanResult(result []byte) (inputRequired, error) {
 // rounds sends r and, since 2026-07-28, answers what the server asks until a
 // final result comes. Every round is a request of its own.
 func (s *Session) rounds(ctx context.Context, r *request) (json.RawMessage, error) {
+	return s.roundsBy(ctx, r, func(ctx context.Context, requests []byte) ([]byte, bool, error) { return s.answers(ctx, requests) })
+}
+
+// roundsBy is rounds with another way to answer.
+func (s *Session) roundsBy(ctx context.Context, r *request, answers answering) (json.RawMessage, error) {
 	base, empty := r.params, 0
 	for range maxRounds {
 		result, err := s.link.roundTrip(ctx, r)
@@ -127,7 +132,7 @@ func (s *Session) rounds(ctx context.Context, r *request) (json.RawMessage, erro
 		default:
 			return nil, lost(fmt.Errorf("%w: unknown result type %s", ErrGarbage, excerpt(in.kind)))
 		}
-		answers, asked, err := s.answers(ctx, in.requests)
+		given, asked, err := answers(ctx, in.requests)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +148,7 @@ func (s *Session) rounds(ctx context.Context, r *request) (json.RawMessage, erro
 			}
 		}
 		next := *r
-		next.params = again(base, answers, in.state)
+		next.params = again(base, given, in.state)
 		r = &next
 	}
 	return nil, fmt.Errorf("%w: more than %d rounds", ErrInputUnavailable, maxRounds)
@@ -166,18 +171,9 @@ func again(params, answers, state []byte) []byte {
 // answers asks a person each question of the server, in order, and returns the
 // inputResponses object.
 func (s *Session) answers(ctx context.Context, requests []byte) ([]byte, bool, error) {
-	type question struct{ id, request []byte }
-	var questions []question
-	if requests != nil {
-		if err := scanObject(requests, func(key, value []byte) { questions = append(questions, question{key, value}) }); err != nil {
-			return nil, false, lost(ErrGarbage)
-		}
-	}
-	if len(questions) == 0 {
-		return nil, false, nil
-	}
-	if len(questions) > maxAsked {
-		return nil, false, fmt.Errorf("%w: %d questions at once", ErrInputUnavailable, len(questions))
+	questions, err := listed(requests)
+	if err != nil || len(questions) == 0 {
+		return nil, false, err
 	}
 	b := []byte{'{'}
 	for i, q := range questions {
@@ -207,4 +203,21 @@ func (s *Session) answers(ctx context.Context, requests []byte) ([]byte, bool, e
 		}
 	}
 	return append(b, '}'), true, nil
+}
+
+// question is one of those that a server asks in a result.
+type question struct{ id, request []byte }
+
+// listed reads the inputRequests object.
+func listed(requests []byte) ([]question, error) {
+	var questions []question
+	if requests != nil {
+		if err := scanObject(requests, func(key, value []byte) { questions = append(questions, question{key, value}) }); err != nil {
+			return nil, lost(ErrGarbage)
+		}
+	}
+	if len(questions) > maxAsked {
+		return nil, fmt.Errorf("%w: %d questions at once", ErrInputUnavailable, len(questions))
+	}
+	return questions, nil
 }

@@ -162,6 +162,8 @@ func (w *web) drain(events *eventReader, r *request, id int64, hand *handshake) 
 			}
 		case e.id == nil && r != nil && r.progress != nil && ownProgress(e, id):
 			r.progress(append(json.RawMessage(nil), e.params...))
+		case e.id == nil && r != nil && r.log != nil && string(e.method) == logMethod:
+			r.log(append(json.RawMessage(nil), e.params...))
 		default:
 			w.s.incoming(e, func(reply []byte) { w.s.errand(func() { w.post(reply, hand) }) })
 		}

@@ -116,6 +116,7 @@ func (l *legacyLink) read(events *eventReader) {
 		case e.method == nil:
 			l.deliver(e)
 		case e.id == nil && string(e.method) == `"notifications/progress"` && l.progressed(e.params):
+		case e.id == nil && string(e.method) == logMethod && l.logged(e.params):
 		default:
 			l.s.incoming(e, func(reply []byte) {
 				l.s.errand(func() {
@@ -132,7 +133,7 @@ func (l *legacyLink) roundTrip(ctx context.Context, r *request) (json.RawMessage
 	ctx, _, cancel := l.s.within(ctx)
 	defer cancel()
 	id := l.s.ids.Add(1)
-	w, err := l.add(id, r.progress != nil)
+	w, err := l.add(id, r)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (l *legacyLink) roundTrip(ctx context.Context, r *request) (json.RawMessage
 		l.drop(id)
 		return nil, err
 	}
-	if a, answered := w.wait(ctx, r.progress); answered {
+	if a, answered := w.wait(ctx, r); answered {
 		return a.result, a.err
 	}
 	if l.drop(id) && r.hand == nil {

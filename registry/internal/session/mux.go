@@ -17,7 +17,14 @@ type mux struct {
 
 type waiter struct {
 	answer   chan answer
-	progress chan json.RawMessage // nil if nobody listens
+	progress chan note // nil if nobody listens
+	logs     bool
+}
+
+// note is a notification about a call.
+type note struct {
+	params json.RawMessage
+	log    bool
 }
 
 type answer struct {
@@ -29,10 +36,10 @@ type answer struct {
 const progressQueue = 16
 
 // add registers id. It fails once the stream is over.
-func (m *mux) add(id int64, progress bool) (*waiter, error) {
-	w := &waiter{answer: make(chan answer, 1)}
-	if progress {
-		w.progress = make(chan json.RawMessage, progressQueue)
+func (m *mux) add(id int64, r *request) (*waiter, error) {
+	w := &waiter{answer: make(chan answer, 1), logs: r.log != nil}
+	if r.progress != nil || w.logs {
+		w.progress = make(chan note, progressQueue)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,10 +99,38 @@ func (m *mux) progressed(params []byte) bool {
 		return false
 	}
 	select {
-	case w.progress <- bytes.Clone(params):
+	case w.progress <- note{params: bytes.Clone(params)}:
 	default:
 	}
 	return true
+}
+
+// logged gives a log message to the one call that waits, and reports whether it wants it: with several nobody can say whose it is.
+func (m *mux) logged(params []byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.waiting) != 1 {
+		return false
+	}
+	for _, w := range m.waiting {
+		if !w.logs {
+			return false
+		}
+		select {
+		case w.progress <- note{params: bytes.Clone(params), log: true}:
+		default:
+		}
+	}
+	return true
+}
+
+func (r *request) hear(n note) {
+	switch {
+	case n.log:
+		r.log(n.params)
+	case r.progress != nil:
+		r.progress(n.params)
+	}
 }
 
 // fail ends the stream once and gives every waiting call an unknown outcome.
@@ -122,14 +157,14 @@ func (m *mux) err() error {
 
 // wait returns the answer, or the end of ctx as (zero, false). Progress runs
 // on the caller's goroutine, what came before the answer runs before it.
-func (w *waiter) wait(ctx context.Context, progress func(json.RawMessage)) (answer, bool) {
+func (w *waiter) wait(ctx context.Context, r *request) (answer, bool) {
 	for {
 		select {
-		case p := <-w.progress:
-			progress(p)
+		case n := <-w.progress:
+			r.hear(n)
 		case a := <-w.answer:
 			for len(w.progress) > 0 {
-				progress(<-w.progress)
+				r.hear(<-w.progress)
 			}
 			return a, true
 		case <-ctx.Done():

@@ -49,7 +49,7 @@ func (p *pipe) roundTrip(ctx context.Context, r *request) (json.RawMessage, erro
 		return nil, notSent(err)
 	}
 	id := p.s.ids.Add(1)
-	w, err := p.add(id, r.progress != nil)
+	w, err := p.add(id, r)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (p *pipe) roundTrip(ctx context.Context, r *request) (json.RawMessage, erro
 		p.drop(id)
 		return nil, err
 	}
-	a, answered := w.wait(ctx, r.progress)
+	a, answered := w.wait(ctx, r)
 	if answered {
 		if errors.Is(a.err, ErrLost) && p.revoke(out) {
 			return nil, notSent(p.err())
@@ -185,6 +185,7 @@ func (p *pipe) message(line []byte) error {
 	case e.method == nil:
 		p.deliver(e)
 	case e.id == nil && string(e.method) == `"notifications/progress"` && p.progressed(e.params):
+	case e.id == nil && string(e.method) == logMethod && p.logged(e.params):
 	default:
 		p.s.incoming(e, func(reply []byte) { _, _ = p.send(reply) })
 	}

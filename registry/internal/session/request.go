@@ -32,9 +32,11 @@ type request struct {
 	name     string            // the tool, prompt or resource, for the Mcp-Name header
 	headers  map[string]string // Mcp-Param-* headers (SEP-2243)
 	progress func(json.RawMessage)
-	trace    string     // of the caller, as W3C's traceparent; "" = none
-	stream   bool       // lives until its context ends; its total size has no limit
-	hand     *handshake // set while the protocol version is being agreed
+	log      func(json.RawMessage) // gets log messages that came with this request, as progress does
+	caps     string                // the open _meta object in place of the session's; "" = the session's
+	trace    string                // of the caller, as W3C's traceparent; "" = none
+	stream   bool                  // lives until its context ends; its total size has no limit
+	hand     *handshake            // set while the protocol version is being agreed
 }
 
 // handshake is the state of an agreement that has not been adopted yet.
@@ -45,6 +47,9 @@ type handshake struct {
 // encode writes the request as one line. meta is the open "_meta" object that
 // the protocol version asks for, or empty. A handshake request has its own.
 func (r *request) encode(id int64, meta string) []byte {
+	if r.caps != "" {
+		meta = r.caps
+	}
 	b := make([]byte, 0, 128+len(r.method)+len(r.params)+len(meta))
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
