@@ -69,10 +69,11 @@ func (r record) tidy(srv schemas.Server) record {
 type stateFile struct {
 	Version int                        `json:"version"`
 	Servers map[string]json.RawMessage `json:"servers"`
+	Admin   map[string]json.RawMessage `json:"admin"`
 }
 
 // decodeState reads state.json record by record: a damaged one is left out, so its server is pending, and the others hold.
-func decodeState(data []byte) (map[string]record, schemas.Problems, error) {
+func decodeState(data []byte) (map[string]record, map[string]attachment, schemas.Problems, error) {
 	name := fileName(fileState)
 	var file stateFile
 	err := json.Unmarshal(data, &file)
@@ -82,12 +83,12 @@ func decodeState(data []byte) (map[string]record, schemas.Problems, error) {
 	if err != nil {
 		p := schemas.Problem{File: name, Text: "is damaged, so nobody's approval is known", Hint: "approve the servers again"}
 		p.Line, p.Col = place(data, offsetOf(err))
-		return nil, schemas.Problems{p}, nil
+		return nil, nil, schemas.Problems{p}, nil
 	}
 	if file.Version > stateVersion {
 		text := fmt.Sprintf("was written by a newer bobbin (format %d, this one knows %d)", file.Version, stateVersion)
 		const hint = "run the newer bobbin again; until then nothing is changed or started here"
-		return nil, schemas.Problems{{File: name, Text: text, Hint: hint}},
+		return nil, nil, schemas.Problems{{File: name, Text: text, Hint: hint}},
 			&schemas.Error{Code: schemas.CodeUnreadable, Text: name + " " + text, Hint: hint}
 	}
 	records := make(map[string]record, len(file.Servers))
@@ -101,7 +102,7 @@ func decodeState(data []byte) (map[string]record, schemas.Problems, error) {
 		}
 		records[server] = rec
 	}
-	return records, problems, nil
+	return records, decodeAttachments(file.Admin), problems, nil
 }
 
 // decodeRecord reports whether the record is whole. Of a damaged one nothing is kept.
@@ -120,11 +121,12 @@ func decodeRecord(server string, data []byte) (record, bool) {
 	return rec, true
 }
 
-func encodeState(records map[string]record) ([]byte, error) {
+func encodeState(records map[string]record, admin map[string]attachment) ([]byte, error) {
 	file := struct {
-		Version int               `json:"version"`
-		Servers map[string]record `json:"servers"`
-	}{stateVersion, records}
+		Version int                   `json:"version"`
+		Servers map[string]record     `json:"servers"`
+		Admin   map[string]attachment `json:"admin,omitempty"`
+	}{stateVersion, records, admin}
 	return encodeJSON(file)
 }
 
@@ -143,16 +145,16 @@ func (s *Store) buildState(prev, next *snapshot, f content) {
 	case f.missing:
 		return
 	case prev != nil && prev.sums[fileState] == f.sum && !prev.broken[fileState]:
-		next.state = prev.state
+		next.state, next.admin = prev.state, prev.admin
 		return
 	case f.err != nil:
 		next.cfg.Problems = append(next.cfg.Problems, unreadable(fileName(fileState), f.err))
 		next.refuse = failure("nothing can be changed here", f.err)
 	default:
-		records, problems, refuse := decodeState(f.data)
+		records, admin, problems, refuse := decodeState(f.data)
 		next.cfg.Problems = append(next.cfg.Problems, problems...)
 		if records != nil {
-			next.state = records
+			next.state, next.admin = records, admin
 			next.broken[fileState] = len(problems) > 0
 			return
 		}
@@ -164,7 +166,7 @@ func (s *Store) buildState(prev, next *snapshot, f content) {
 	}
 	next.broken[fileState] = true
 	if prev != nil {
-		next.state = prev.state
+		next.state, next.admin = prev.state, prev.admin
 	}
 }
 
@@ -172,6 +174,15 @@ func (s *Store) buildState(prev, next *snapshot, f content) {
 func (s *Store) Pin(ctx context.Context, id schemas.ThreadID, server string, pins map[string]string) error {
 	return s.locked(ctx, id, func(dir *durable.Dir, snap *snapshot) error {
 		rec, known := snap.state[server]
+		if a, attached := snap.admin[server]; attached && !known {
+			if maps.Equal(a.Pins, pins) && (a.Pins == nil) == (pins == nil) {
+				return nil
+			}
+			all := maps.Clone(snap.admin)
+			a.Pins = maps.Clone(pins)
+			all[server] = a
+			return s.writeWith(dir, snap, maps.Clone(snap.state), all)
+		}
 		if !known {
 			return unknownServer(snap.cfg, server)
 		}
@@ -188,8 +199,15 @@ func (s *Store) Pin(ctx context.Context, id schemas.ThreadID, server string, pin
 // writeState replaces state.json. What could not be understood of the old one is kept beside it. It takes out of records what snap
 // says has ended.
 func (s *Store) writeState(dir *durable.Dir, snap *snapshot, records map[string]record) error {
+	return s.writeWith(dir, snap, records, snap.admin)
+}
+
+func (s *Store) writeWith(dir *durable.Dir, snap *snapshot, records map[string]record, admin map[string]attachment) error {
+	if records == nil {
+		records = map[string]record{}
+	}
 	endLoans(snap, records)
-	data, err := encodeState(records)
+	data, err := encodeState(records, admin)
 	if err != nil {
 		return fmt.Errorf("mcpstore: state: %w", err)
 	}

@@ -22,6 +22,9 @@ type Options struct {
 	Now    func() time.Time // time.Now
 	Rescan time.Duration    // how often files are compared without an event; 30 s
 	Log    *slog.Logger     // slog.DiscardHandler
+	// Admin gives the definition of an operator's server for a thread that attached it; false when there is none, or no more for
+	// that thread. It is called for every Load of such a thread, and must be quick. nil: there are no operator's servers here.
+	Admin func(schemas.ThreadID, string, schemas.Attachment) (schemas.Server, bool)
 
 	servers int // servers a file may hold; config.MaxServers
 	// events opens the source of file events; tests make it fail.
@@ -148,13 +151,13 @@ func (s *Store) list() ([]schemas.ThreadID, error) {
 }
 
 // Load gives what the thread wants now. Missing files are an empty configuration. When a file cannot be read, its last good
-// content stands and Problems says why. An unchanged thread costs four lstat calls.
+// content stands and Problems says why. An unchanged thread costs four lstat calls, and what Options.Admin costs.
 func (s *Store) Load(ctx context.Context, id schemas.ThreadID) (schemas.Config, error) {
 	snap, err := s.read(ctx, id)
 	if err != nil {
 		return schemas.Config{}, err
 	}
-	return snap.cfg, nil
+	return s.withAdmin(snap), nil
 }
 
 func (s *Store) read(ctx context.Context, id schemas.ThreadID) (*snapshot, error) {

@@ -107,8 +107,8 @@ func (s *Store) write(dir *durable.Dir, p *plan, requester schemas.Caller) (sche
 }
 
 func sameRecords(a, b map[string]record) bool {
-	x, errX := encodeState(a)
-	y, errY := encodeState(b)
+	x, errX := encodeState(a, nil)
+	y, errY := encodeState(b, nil)
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 

@@ -103,6 +103,7 @@ type snapshot struct {
 	broken [fileCount]bool
 	refuse error // why nothing may be written here: a newer format, an irregular file
 	state  map[string]record
+	admin  map[string]attachment
 	cfg    schemas.Config
 }
 
