@@ -257,7 +257,7 @@ func TestStart_Server(t *testing.T) { // D16, D17, D30, D33, D34, D47, D49, D54
 		t.Error("started twice, it is another container")
 	}
 	other, err := operator.New(operator.Options{Data: y.data(), Secrets: y.safe, Engine: engineOf(), Binary: binary})
-	y.must(err) // a bobbin after this one
+	y.must(err)         // a bobbin after this one
 	defer other.Close() //nolint:errcheck // a client of the engine
 	if again, err := other.Start(t.Context(), "a", nil); err != nil || again.ID != st.ID {
 		t.Errorf("after a restart of bobbin it is another container: %v", err)

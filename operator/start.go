@@ -3,7 +3,6 @@ package operator
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -169,6 +168,10 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 
 // image finds an image, and pulls one that is not here.
 func (r *run) image(ctx context.Context, name string) (image.InspectResponse, error) {
+	return r.fetch(ctx, name, func() error { return r.step(statePulling) })
+}
+
+func (r *run) fetch(ctx context.Context, name string, pulling func() error) (image.InspectResponse, error) {
 	engine, err := r.o.docker(ctx)
 	if err != nil {
 		return image.InspectResponse{}, err
@@ -180,7 +183,7 @@ func (r *run) image(ctx context.Context, name string) (image.InspectResponse, er
 	if !errdefs.IsNotFound(err) {
 		return image.InspectResponse{}, failed("the image "+name+" cannot be looked at", err)
 	}
-	if err := r.step(statePulling); err != nil {
+	if err := pulling(); err != nil {
 		return image.InspectResponse{}, err
 	}
 	long, cancel := context.WithTimeout(ctx, pullTime)
@@ -245,7 +248,9 @@ func (r *run) bring(ctx context.Context, c client.ContainerCreateOptions, line c
 	o, name := r.o, r.server.Name
 	m := memory{State: stateStarting}
 	if r.server.ProxyImage == "" {
-		m.Token = rand.Text() + rand.Text()
+		if m.Token, err = o.token(name); err != nil {
+			return failed("the token of "+name+" cannot be kept", err)
+		}
 		if err := lend(o.folder(name), m.Token); err != nil {
 			return err
 		}
@@ -443,7 +448,15 @@ func (o *Operator) Stop(ctx context.Context, name string) error {
 		}
 	}
 	o.forsake(ctx, names(f.Prefix).network(name))
-	return o.servers.RemoveAll(name)
+	if !o.servers.Has(name) {
+		return nil
+	}
+	dir, err := o.servers.Sub(name)
+	if err != nil {
+		return failed("what is kept of "+name+" cannot be removed", err)
+	}
+	defer dir.Close()
+	return dir.Remove(memoryFile)
 }
 
 // forget drops what is known of a server's way and health.

@@ -3,6 +3,7 @@ package operator
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,6 +192,20 @@ func (o *Operator) remember(name string, m memory) error {
 	defer dir.Close()
 	m.At = o.opt.Now().UTC()
 	return writeJSON(dir, memoryFile, m)
+}
+
+// token of a server's proxy. It stays the same over restarts, because sessions have it.
+func (o *Operator) token(name string) (string, error) {
+	dir, err := o.servers.Sub(name)
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	if text, err := dir.Read(tokenFile, 256); err == nil && len(text) == 52 {
+		return string(text), nil
+	}
+	token := rand.Text() + rand.Text()
+	return token, dir.Write(tokenFile, []byte(token))
 }
 
 func writeJSON(dir *durable.Dir, name string, v any) error {
