@@ -38,6 +38,7 @@ var rooms = map[string][]string{
 	"registry/internal/session": nil,
 	"agent":                     nil,
 	"gateway":                   nil,
+	"inspect":                   nil,
 	"operator":                  nil,
 	"agent/model":               {"agent", "agent/model/anthropic", "agent/model/openai", "agent/model/gemini", "agent/model/internal/link"},
 	"agent/model/anthropic":     {"agent", "agent/model/internal/link"},

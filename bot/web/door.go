@@ -65,7 +65,9 @@ type Options struct {
 	// Hosts are further host:port values to answer to, for a published port of a container. Loopback names with the
 	// port of the listener are always allowed.
 	Hosts []string
-	Log   *slog.Logger
+	// Inspector answers /inspect and what is below it, behind the same guard as the page; nil: there is none.
+	Inspector http.Handler
+	Log       *slog.Logger
 }
 
 // Door serves the page. It is safe for concurrent use; Run must be running for requests to be answered.
@@ -122,6 +124,10 @@ func (d *Door) Handler() http.Handler {
 	api.HandleFunc("GET /api/threads/{id}/board", d.inThread(d.board))
 	api.HandleFunc("GET /api/threads/{id}/welcome", d.inThread(d.welcome))
 	api.HandleFunc("GET /api/threads/{id}/complete", d.inThread(d.complete))
+	if d.opt.Inspector != nil {
+		api.Handle("/inspect", d.opt.Inspector)
+		api.Handle("/inspect/", d.opt.Inspector)
+	}
 	api.HandleFunc("GET /t/{id}", d.page)
 	api.HandleFunc("GET /assets/{name}", d.pages.asset)
 	api.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {

@@ -59,7 +59,7 @@ func (g guard) host(next http.Handler) http.Handler {
 			return
 		}
 		site := r.Header.Get("Sec-Fetch-Site")
-		foreign := site != "" && site != "same-origin" && site != "none" && strings.HasPrefix(r.URL.Path, "/api/")
+		foreign := site != "" && site != "same-origin" && site != "none" && (strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, "/inspect/api/"))
 		origins := r.Header.Values("Origin")
 		if foreign || len(origins) > 1 || len(origins) == 1 && origins[0] != "http://"+r.Host {
 			http.Error(w, "requests from other pages are refused", http.StatusForbidden)

@@ -98,7 +98,8 @@ func (d *Door) page(w http.ResponseWriter, r *http.Request) {
 		Thread  schemas.ThreadID
 		Threads []schemas.ThreadID
 		Name    string
-	}{id, threads, d.opt.Member.Name}); err != nil {
+		Inspect bool
+	}{id, threads, d.opt.Member.Name, d.opt.Inspector != nil}); err != nil {
 		d.opt.Log.Debug("web: page", "err", err)
 	}
 }

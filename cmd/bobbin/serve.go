@@ -18,6 +18,7 @@ import (
 
 	"bobbin/bot/web"
 	"bobbin/host"
+	"bobbin/inspect"
 	"bobbin/schemas"
 )
 
@@ -66,9 +67,14 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 	if err != nil {
 		return err
 	}
+	me := schemas.Caller{Member: schemas.MemberID(user), Name: user, Door: schemas.DoorWeb, Role: schemas.Owner, Operator: true}
+	inspector, err := inspect.New(inspect.Options{Live: h.Registry, Lists: h.Registry, Use: h.Registry, Wire: h.Registry, Member: me, Base: "/inspect", Log: log})
+	if err != nil {
+		return err
+	}
 	door, err := web.New(web.Options{
 		Bot: h.Bot, Watch: h.Registry.Watch, Threads: h.Store.Threads, Token: rand.Text(), Log: log,
-		Member: schemas.Caller{Member: schemas.MemberID(user), Name: user, Door: schemas.DoorWeb, Role: schemas.Owner, Operator: true},
+		Member: me, Inspector: inspector.Handler(),
 	})
 	if err != nil {
 		return err
