@@ -101,12 +101,12 @@ func (t *turn) ownTool(tool schemas.Tool) (Tool, *usable) {
 	}
 	return shown(tool), &usable{
 		name: tool.Name, server: server, from: ownServer + "." + tool.Name, readOnly: tool.ReadOnly, input: tool.Input,
-		do: func(ctx context.Context, c schemas.Caller, args json.RawMessage, _ []string, _ func(string)) (schemas.Result, error) {
+		do: func(ctx context.Context, c schemas.Caller, args json.RawMessage, wary []string, _ func(string)) (schemas.Result, error) {
 			if !tool.ReadOnly { // a card may have to be answered first
 				t.clock.pause()
 				defer t.clock.resume()
 			}
-			return t.a.opt.Own.CallOwn(ctx, c, tool.Name, args)
+			return t.a.opt.Own.CallOwn(ctx, c, tool.Name, args, wary)
 		},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -96,11 +95,12 @@ func (b *Bot) OwnTools(_ context.Context, c schemas.Caller) []schemas.Tool {
 
 // CallOwn calls one of OwnTools on a member's wish. What it does is done as the caller, whom arguments cannot name. What a person
 // confirms on a card is put on the same card, to the caller, and waited for until they answer, the card's time is over or ctx
-// ends. What ran and failed is a Result with IsError; every error is a *schemas.Error, and then nothing was done, unless its code
+// ends. wary names the servers whose words the model read before, as in schemas.Call: after those that are not believed, everything
+// that does something is asked on a card, whatever a rule allows. What ran and failed is a Result with IsError; every error is a *schemas.Error, and then nothing was done, unless its code
 // is CodeUnknown.
-func (b *Bot) CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage) (schemas.Result, error) {
+func (b *Bot) CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error) {
 	began := b.opt.Now()
-	res, err := b.callOwn(ctx, c, name, args)
+	res, err := b.callOwn(ctx, c, name, args, wary)
 	if err != nil {
 		return schemas.Result{}, b.worded(c, err)
 	}
@@ -108,7 +108,7 @@ func (b *Bot) CallOwn(ctx context.Context, c schemas.Caller, name string, args j
 	return res, nil
 }
 
-func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage) (schemas.Result, error) {
+func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error) {
 	if !c.Thread.Valid() || !c.Member.Valid() || c.Role < schemas.Guest || c.Role > schemas.Owner {
 		return schemas.Result{}, invalid("this thread or member has no usable id", "")
 	}
@@ -131,17 +131,36 @@ func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args j
 	if _, err := b.opt.Journal.Append(ctx, asked); err != nil {
 		return schemas.Result{}, &schemas.Error{Code: schemas.CodeInternal, Text: "the audit log cannot be written", Err: err}
 	}
+	cfg, err := b.opt.Config.Load(ctx, c.Thread)
+	if err != nil {
+		return schemas.Result{}, err
+	}
+	why := waryOf(cfg.Policy, wary)
 	switch name {
 	case ownConnect:
-		return b.ownConnect(ctx, c, args)
+		return b.ownConnect(ctx, c, args, why)
 	case ownList:
 		return b.ownList(ctx, c, args)
 	case ownDisconnect:
-		return b.ownDisconnect(ctx, c, args)
+		return b.ownDisconnect(ctx, c, args, why)
 	case ownShell:
-		return b.ownShell(ctx, c, b.own[i].Tool, args)
+		return b.ownShell(ctx, c, b.own[i].Tool, args, why)
 	}
-	return b.ownInstall(ctx, c, args)
+	return b.ownInstall(ctx, c, args, why)
+}
+
+// waryOf says whose words the model read before, of servers that are not believed; "" if there are none.
+func waryOf(p schemas.Policy, wary []string) string {
+	var others []string
+	for _, server := range wary {
+		if server = short(clean(server), 60); server != ownServer && !p.Trusts(server) && !slices.Contains(others, server) {
+			others = append(others, server)
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return short(strings.Join(others, ", "), 200) + " answered before it in this turn"
 }
 
 // worded makes every error one with words; what is nobody's business but the operator's becomes a reference number.
@@ -229,6 +248,14 @@ func (*Bot) Masked(name string, args json.RawMessage) json.RawMessage {
 	return OwnArgs(args)
 }
 
+// mask is how a schemas.Secret prints.
+const mask = "***"
+
+// masked refuses what a model took from the masked arguments of a call before.
+func masked(name string) error {
+	return invalid("env "+name+": "+mask+" is how a value is hidden, not a value", "leave it empty, and the member is asked for it")
+}
+
 // OwnArgs gives the arguments of a call of one of OwnTools as they may be shown and written down: without the values of env.
 func OwnArgs(args json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
@@ -245,7 +272,7 @@ func OwnArgs(args json.RawMessage) json.RawMessage {
 		}
 		hidden := map[string]string{}
 		for k := range env {
-			hidden[k] = fmt.Sprint(schemas.Secret{})
+			hidden[k] = mask
 		}
 		all[name], _ = json.Marshal(hidden)
 	}

@@ -34,10 +34,14 @@ type ended struct {
 
 // wished posts a dealt card to the caller on the assistant's wish, and waits until what it is about is done or refused. The card is
 // settled with words when nobody answers.
-func (b *Bot) wished(ctx context.Context, c schemas.Caller, what string, r Reply) (ended, error) {
+func (b *Bot) wished(ctx context.Context, c schemas.Caller, what, wary string, r Reply) (ended, error) {
 	waiting, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
 	defer cancel()
-	r.Blocks = append([]Block{{Text: "the assistant wants to " + what + ", for " + at(c.Member, c.Name)}}, r.Blocks...)
+	head := []Block{{Text: "the assistant wants to " + what + ", for " + at(c.Member, c.Name)}}
+	if wary != "" {
+		head = append(head, Block{Warning: wary + ", and may have told it to."})
+	}
+	r.Blocks = append(head, r.Blocks...)
 	w := &bid{ask: &openAsk{notice: Notice{Thread: c.Thread, To: c.Member, Reply: r}}, ended: make(chan ended, 1)}
 	b.follow(r.ID, w, false)
 	if !b.askAloud(w.ask) {

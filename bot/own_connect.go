@@ -62,7 +62,7 @@ func result(v any, failed bool) (schemas.Result, error) {
 }
 
 // ownConnect is connect_external_mcp.
-func (b *Bot) ownConnect(ctx context.Context, c schemas.Caller, args json.RawMessage) (schemas.Result, error) {
+func (b *Bot) ownConnect(ctx context.Context, c schemas.Caller, args json.RawMessage, wary string) (schemas.Result, error) {
 	in, err := ownCall[struct {
 		Name, Command string
 		Args          []string
@@ -101,7 +101,7 @@ func (b *Bot) ownConnect(ctx context.Context, c schemas.Caller, args json.RawMes
 		r.Private = true
 		r.Blocks = append(r.Blocks, Block{Facts: facts})
 	}
-	end, err := b.wished(ctx, c, "connect "+clean(s.Name), r)
+	end, err := b.wished(ctx, c, "connect "+clean(s.Name), wary, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -129,6 +129,11 @@ func (b *Bot) ownDraft(name string, s schemas.Server, remember bool) (schemas.Ed
 	d := im.Servers[0]
 	env, taken := maps.Clone(d.Server.Env), d.Server.Inputs()
 	var facts []Fact
+	for _, k := range sorted(s.Env) {
+		if s.Env[k] == mask {
+			return schemas.Edit{}, nil, masked(k)
+		}
+	}
 	for _, k := range sorted(env) {
 		ref := schemas.InputRef.FindString(env[k])
 		switch {
@@ -369,7 +374,7 @@ func (b *Bot) ownList(ctx context.Context, c schemas.Caller, _ json.RawMessage) 
 }
 
 // ownDisconnect is disconnect_external_mcp.
-func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.RawMessage) (schemas.Result, error) {
+func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.RawMessage, wary string) (schemas.Result, error) {
 	in, err := ownCall[struct {
 		ID, Name string
 		Delete   bool
@@ -401,7 +406,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		if err != nil {
 			return schemas.Result{}, err
 		}
-		if _, err := b.wished(ctx, c, "remove "+clean(e.Name), r); err != nil {
+		if _, err := b.wished(ctx, c, "remove "+clean(e.Name), wary, r); err != nil {
 			return schemas.Result{}, err
 		}
 		one.State, one.Message = "deleted", "the entry and its values are forgotten"
@@ -413,6 +418,16 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		return result(one, false)
 	}
 	edit := schemas.Edit{Disable: []string{e.Name}, Source: ownDisconnect}
+	if wary != "" {
+		r, err := b.propose(ctx, t, edit)
+		if err != nil {
+			return schemas.Result{}, err
+		}
+		if _, err := b.wished(ctx, c, "switch off "+clean(e.Name), wary, r); err != nil {
+			return schemas.Result{}, err
+		}
+		return result(one, false)
+	}
 	p, err := b.opt.Config.Propose(ctx, c, edit)
 	if err != nil {
 		return schemas.Result{}, err

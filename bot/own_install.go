@@ -13,7 +13,7 @@ import (
 const ownLog = 4000
 
 // ownInstall is auto_install_and_connect_mcp.
-func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMessage) (schemas.Result, error) {
+func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMessage, wary string) (schemas.Result, error) {
 	in, err := ownCall[struct {
 		Name    string
 		Install struct{ Type, Spec string }
@@ -39,6 +39,9 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 		if strings.Contains(v, "${input:") {
 			return schemas.Result{}, invalid("env "+k+": a value is given whole; leave it empty, and the member is asked for it", "")
 		}
+		if v == mask {
+			return schemas.Result{}, masked(k)
+		}
 		if v != "" {
 			g.env[k] = v
 		}
@@ -54,7 +57,7 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 		return schemas.Result{}, err
 	}
 	r.Private = len(g.env) > 0
-	end, err := b.wished(ctx, c, "install "+clean(in.Name), r)
+	end, err := b.wished(ctx, c, "install "+clean(in.Name), wary, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}

@@ -13,7 +13,7 @@ import (
 const maxOutput = 16 << 10
 
 // ownShell is sandbox_shell_exec. The permission is looked at before the card and again before it runs.
-func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, args json.RawMessage) (schemas.Result, error) {
+func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, args json.RawMessage, wary string) (schemas.Result, error) {
 	in, err := ownCall[struct{ Command, Cwd string }](args)
 	if err != nil {
 		return schemas.Result{}, err
@@ -26,7 +26,7 @@ func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 	if dir == "" {
 		dir = "/workspace"
 	}
-	if err := b.mayShell(ctx, c, tool, in.Command, dir, args); err != nil {
+	if err := b.mayShell(ctx, c, tool, in.Command, dir, args, wary); err != nil {
 		return schemas.Result{}, err
 	}
 	res, d, err := b.exec(ctx, t, in.Command, in.Cwd)
@@ -46,24 +46,29 @@ func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 	}{res.Code, stdout, stderr, res.TimedOut, res.Cut || cutOut || cutErr, took(d), dir}, res.Code != 0)
 }
 
-// mayShell shows the command itself to the member, unless a rule of the thread or theirs says what holds.
-func (b *Bot) mayShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, command, dir string, args json.RawMessage) error {
+// mayShell shows the command itself to the member, unless a rule of the thread or theirs says what holds. After words of others no
+// rule lets it run.
+func (b *Bot) mayShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, command, dir string, args json.RawMessage, wary string) error {
 	cfg, err := b.opt.Config.Load(ctx, c.Thread)
 	if err != nil {
 		return err
 	}
 	d := cfg.Policy.Decide(tool, c.Member, b.opt.Now())
-	switch d.Verb {
-	case schemas.Allow:
+	switch {
+	case d.Verb == schemas.Allow && wary == "":
 		return nil
-	case schemas.Deny:
+	case d.Verb == schemas.Deny:
 		return &schemas.Error{Code: schemas.CodeDenied, Text: tool.Full() + " is denied: " + d.Why, Hint: "`/mcp policy show` lists the rules"}
 	}
-	answer, err := b.ask(ctx, schemas.Ask{Caller: c, Tool: tool, Args: args, Why: d.Why}, []Block{
+	warning := "`1 hour` and `Always here` let it run any command, not only this one, for as long as commands are open to you."
+	if wary != "" {
+		d.Why, warning = wary, wary+", and may have told it to."
+	}
+	answer, err := b.ask(ctx, schemas.Ask{Caller: c, Tool: tool, Args: args, Why: d.Why, Each: wary != ""}, []Block{
 		{Text: "the assistant wants to run a command in your sandbox"},
 		{Code: cleanLines(command)},
 		{Facts: []Fact{{Label: "folder", Value: shown(dir)}, {Label: "as", Value: "you, in your own sandbox"}}},
-		{Warning: "`1 hour` and `Always here` let it run any command, not only this one, for as long as commands are open to you."},
+		{Warning: warning},
 	})
 	switch {
 	case err != nil:

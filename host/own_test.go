@@ -80,7 +80,7 @@ func TestOwnTools_ValuesAreInMemoryAlone(t *testing.T) {
 		err = h.Run(t.Context(), func(ctx context.Context) error {
 			story(ctx, h, func(name, args string) string {
 				t.Helper()
-				res, err := h.Bot.CallOwn(ctx, alice, name, json.RawMessage(args))
+				res, err := h.Bot.CallOwn(ctx, alice, name, json.RawMessage(args), nil)
 				if err != nil || res.IsError {
 					t.Fatalf("%v %s", err, res.Raw)
 				}
