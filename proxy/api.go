@@ -189,6 +189,7 @@ func (p *Proxy) guard(next http.Handler, addr net.Addr) http.Handler {
 			explain(w, http.StatusForbidden, "this host or origin is not served", "use http://127.0.0.1 and no web page of another site")
 		case len(want) > 0 && !bears(r.Header.Get("Authorization"), want):
 			w.Header().Set("Www-Authenticate", "Bearer")
+			w.Header().Set("Connection", "close")
 			explain(w, http.StatusUnauthorized, "the token is missing or wrong", "send Authorization: Bearer TOKEN")
 		default:
 			next.ServeHTTP(w, r)

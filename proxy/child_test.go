@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -35,6 +36,8 @@ type speaker struct {
 	calls sync.WaitGroup
 	heard map[string]chan string // answers of clients, by the id of our request
 	left  map[string]chan struct{}
+
+	cancelled atomic.Int64
 }
 
 func (s *speaker) say(format string, args ...any) {
@@ -110,6 +113,7 @@ func (s *speaker) hears(m message, line, vice string) {
 		left := s.left[m.Params.RequestID.String()]
 		s.mu.Unlock()
 		if left != nil {
+			s.cancelled.Add(1)
 			close(left)
 		}
 	case "notifications/initialized":
@@ -186,6 +190,8 @@ func (s *speaker) call(m message, line string, left <-chan struct{}) {
 		fmt.Fprintln(os.Stderr, "waits", m.Params.Arguments["text"])
 		<-left
 		fmt.Fprintln(os.Stderr, "cancelled", m.Params.Arguments["text"])
+	case "cancelled":
+		reply(strconv.FormatBool(s.cancelled.Load() >= int64(n)))
 	case "ask":
 		id := fmt.Sprintf(`"q-%s"`, m.ID)
 		heard := make(chan string, 1)

@@ -27,7 +27,7 @@ func command(args []string) int {
 		}
 	case "much":
 		for range 12 {
-			_, _ = os.Stdout.WriteString(strings.Repeat("é", 1<<19))
+			_, _ = os.Stdout.WriteString(strings.Repeat("☃", 1<<18))
 		}
 		return 0
 	case "family": // a group that ignores SIGTERM

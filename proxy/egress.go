@@ -11,6 +11,7 @@ import (
 
 const (
 	maxTunnels = 256
+	maxFailed  = 600 // accepts in a row: a minute
 	dialWait   = 5 * time.Second
 )
 
@@ -28,17 +29,23 @@ func Egress(ctx context.Context, l net.Listener, socket string) error {
 	defer tunnels.Wait()
 	defer cancel()
 	slots := make(chan struct{}, maxTunnels)
-	for {
+	for failed := 0; ; {
 		conn, err := l.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if temporary, ok := errors.AsType[net.Error](err); ok && temporary.Timeout() {
-				continue
+			// The system may be short of something for a moment.
+			if failed++; failed > maxFailed || errors.Is(err, net.ErrClosed) {
+				return err
 			}
-			return err
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
 		}
+		failed = 0
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():

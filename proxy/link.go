@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"strconv"
 	"sync"
@@ -45,7 +46,7 @@ type link struct {
 
 	mu      sync.Mutex
 	calls   map[int64]*call
-	asked   map[string]*session // requests of the server, by their id, and who is to answer
+	asked   map[string]question // requests of the server that wait, by their id
 	last    int64
 	over    error
 	out     []byte // waits to be written
@@ -55,8 +56,14 @@ type link struct {
 	garbage int // the reader's
 }
 
+// question is a request of the server.
+type question struct {
+	to     *session // who is to answer it
+	inCall bool     // it came up while calls of theirs were under way
+}
+
 func newLink(s *server, p *process) *link {
-	l := &link{s: s, p: p, done: make(chan struct{}), calls: map[int64]*call{}, asked: map[string]*session{}}
+	l := &link{s: s, p: p, done: make(chan struct{}), calls: map[int64]*call{}, asked: map[string]question{}}
 	p.goroutines.Go(l.read)
 	return l
 }
@@ -162,7 +169,7 @@ func (l *link) flush() {
 func (l *link) forget(c *call) bool {
 	l.mu.Lock()
 	_, waiting := l.calls[c.id]
-	delete(l.calls, c.id)
+	l.removeLocked(c.id)
 	l.mu.Unlock()
 	if waiting {
 		_ = l.post([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + strconv.FormatInt(c.id, 10) + `,"reason":"the client left"}}`))
@@ -179,8 +186,8 @@ func (l *link) drop(from *session) {
 			theirs = append(theirs, c)
 		}
 	}
-	for id, to := range l.asked {
-		if to == from {
+	for id, q := range l.asked {
+		if q.to == from {
 			delete(l.asked, id)
 			l.out = append(append(l.out, rpcError([]byte(id), codeNoMethod, "the client left")...), '\n')
 		}
@@ -283,8 +290,24 @@ func (l *link) take(raw []byte) *call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.calls[id]
-	delete(l.calls, id)
+	l.removeLocked(id)
 	return c
+}
+
+// removeLocked ends a call. With the last of a session its questions go that came up meanwhile: nobody waits for their answers
+// any more, and unanswered ones would fill the room that there is.
+func (l *link) removeLocked(id int64) {
+	gone := l.calls[id]
+	delete(l.calls, id)
+	if gone == nil || len(l.asked) == 0 {
+		return
+	}
+	for _, c := range l.calls {
+		if c.session == gone.session {
+			return
+		}
+	}
+	maps.DeleteFunc(l.asked, func(_ string, q question) bool { return q.inCall && q.to == gone.session })
 }
 
 func (l *link) peek(raw []byte) *call {
@@ -295,24 +318,6 @@ func (l *link) peek(raw []byte) *call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls[id]
-}
-
-// number reads an id that the link gave; a server may send it back as a string.
-func number(raw []byte) (int64, bool) {
-	if len(raw) > 2 && raw[0] == '"' {
-		raw = raw[1 : len(raw)-1]
-	}
-	if len(raw) == 0 || len(raw) > 18 {
-		return 0, false
-	}
-	var n int64
-	for _, c := range raw {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(c-'0')
-	}
-	return n, true
 }
 
 // notified passes a notification to the client that it belongs to; to every session when it belongs to none.
@@ -333,11 +338,11 @@ func (l *link) notified(line []byte, e *envelope) {
 			return
 		}
 		l.mu.Lock()
-		to := l.asked[string(id.of(line))]
+		q := l.asked[string(id.of(line))]
 		delete(l.asked, string(id.of(line)))
 		l.mu.Unlock()
-		if to != nil {
-			to.note(bytes.Clone(line))
+		if q.to != nil {
+			q.to.note(bytes.Clone(line))
 		}
 		return
 	}
@@ -382,7 +387,7 @@ func (l *link) asks(line []byte, e *envelope) {
 		l.mu.Lock()
 		known := len(l.asked) < maxAsked
 		if known {
-			l.asked[string(id)] = to
+			l.asked[string(id)] = question{to, c != nil}
 		}
 		l.mu.Unlock()
 		if known && to.ask(c, bytes.Clone(line)) {
@@ -423,7 +428,7 @@ func (l *link) meant() (*call, *session) {
 func (l *link) reply(m *message, from *session) {
 	id := string(m.id.of(m.raw))
 	l.mu.Lock()
-	mine := from != nil && l.asked[id] == from
+	mine := from != nil && l.asked[id].to == from
 	if mine {
 		delete(l.asked, id)
 	}
@@ -444,7 +449,7 @@ func (l *link) cancel(m *message, from *session) {
 	for _, c := range l.calls {
 		if c.session == from && bytes.Equal(c.orig, id) {
 			found = c
-			delete(l.calls, c.id)
+			l.removeLocked(c.id)
 			break
 		}
 	}

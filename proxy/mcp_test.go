@@ -133,33 +133,53 @@ func (c *client) wait(ctx context.Context, id, name string) {
 	}
 }
 
+// TestMCP_UnansweredQuestions: they do not fill the room for later ones.
+func TestMCP_UnansweredQuestions(t *testing.T) {
+	w := open(t)
+	w.put("a", me(), 201)
+	c := w.connect("a")
+	for i := range 80 {
+		ctx, cancel := context.WithCancel(t.Context())
+		resp := w.begin(ctx, "POST", c.path, request(fmt.Sprint(i), "ask", nil), "Accept", both, "Mcp-Session-Id", c.session)
+		if got := hear(t, listen(t, resp.Body)); !strings.Contains(got, "elicitation/create") {
+			t.Fatalf("%d: %s", i, got)
+		}
+		cancel()
+		_ = resp.Body.Close()
+		// The call is over when the next one is alone.
+		until(t, "the server heard that it is cancelled", func() bool { return strings.Contains(c.call("cancelled", map[string]any{"n": i + 1}), "true") })
+	}
+}
+
 func TestMCP_Cancel(t *testing.T) {
 	w := open(t)
 	w.put("a", me(), 201)
-	one, other := w.connect("a"), w.connect("a")
+	one := w.connect("a")
 	ctx, cancel := context.WithCancel(t.Context())
+	stay, leave := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer cancel()
-	calls.Go(func() { one.wait(t.Context(), `"x"`, "of one") }) // its own notification lets it go
-	calls.Go(func() { other.wait(ctx, `"x"`, "of the other") })
+	defer leave()
+	calls.Go(func() { one.wait(stay, `"x"`, "of one") }) // its own notification lets it go
+	for i := range 10 {
+		other := w.connect("a")
+		calls.Go(func() { other.wait(ctx, `"x"`, fmt.Sprint("of other ", i)) })
+	}
 	cancelled := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x","reason":"no"}}`
-	until(t, "both calls are under way", func() bool {
-		words := w.status("a").Stderr
-		return strings.Contains(words, "waits of one") && strings.Contains(words, "waits of the other")
-	})
+	until(t, "all calls are under way", func() bool { return strings.Count(w.status("a").Stderr, "waits of") == 11 })
 	if a := one.post(cancelled); a.status != 202 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	until(t, "the server heard whose call is cancelled", func() bool {
 		return strings.Contains(w.status("a").Stderr, "cancelled of one")
 	})
-	if strings.Contains(w.status("a").Stderr, "cancelled of the other") {
-		t.Error("the other's call was cancelled, too")
+	if strings.Contains(w.status("a").Stderr, "cancelled of other") {
+		t.Error("another's call was cancelled, too")
 	}
 	// Who leaves takes the call back.
 	cancel()
-	until(t, "the server heard that the other left", func() bool { return strings.Contains(w.status("a").Stderr, "cancelled of the other") })
+	until(t, "the server heard that the others left", func() bool { return strings.Count(w.status("a").Stderr, "cancelled of other") == 10 })
 }
 
 func TestMCP_Timeout(t *testing.T) {
