@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"bobbin/operator"
+	"bobbin/schemas"
+)
+
+func (m *Main) sessionCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "session", Short: "Drivers in containers that use the operator's MCP servers", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(m.sessionCreate(), m.sessionList(), m.sessionStop(), m.sessionLogs(), m.sessionEnv())
+	return c
+}
+
+// sessionNames completes the names of sessions.
+func (m *Main) sessionNames(c *cobra.Command, args []string, _ string) (all []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	o, err := m.operator()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer o.Close() //nolint:errcheck // only a client of the engine
+	sessions, err := o.Sessions(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, s := range sessions {
+		all = append(all, s.Name)
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (m *Main) sessionCreate() *cobra.Command {
+	var w operator.Wanted
+	var driver string
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "create --image DRIVER [flags] [-- COMMAND…]", Short: "Start a driver in a container, with MCP servers that it may use",
+		Long: "Start a driver in a container, on a network of its own and on those of its servers. It finds them by the variables MCP_COUNT, MCP_0_URL and so on,\n" +
+			"and by the file that MCP_CONFIG names. With --tty it waits for you: docker attach.",
+		Example: "  bobbin session create --image goose --mcp github --mcp linear",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && c.ArgsLenAtDash() != 0 {
+				return usagef("the command comes after --, as in: bobbin session create --image goose -- COMMAND ARGS…")
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&w.Name, "name", "", "what to call it; made up if it is left out")
+	f.StringVar(&w.Image, "image", "", "image of the driver")
+	f.StringVar(&driver, "driver", "", "the same as --image")
+	f.StringArrayVar(&w.Servers, "mcp", nil, "an MCP server that it may use; may be repeated")
+	f.BoolVar(&w.TTY, "tty", false, "the driver is used at a terminal")
+	f.BoolVar(&asJSON, "json", false, "for programs")
+	_ = c.RegisterFlagCompletionFunc("mcp", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return m.allServers(c), cobra.ShellCompDirectiveNoFileComp
+	})
+	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
+		w.Image, w.Command = cmp.Or(w.Image, driver), args
+		s, err := o.Create(ctx, w, func(step string) { _, _ = fmt.Fprintln(m.Err, step) })
+		for _, n := range s.Notes {
+			m.warnf("%s", n)
+		}
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return m.printJSON(s)
+		}
+		m.sayf("session %s is %s · MCP servers: %s", s.Name, s.State, cmp.Or(strings.Join(s.Servers, ", "), "none"))
+		if w.TTY {
+			m.sayf("docker attach %s", s.Container)
+		}
+		return nil
+	})
+	return c
+}
+
+func (m *Main) sessionList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "list", Short: "List all sessions", Args: cobra.NoArgs}
+	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
+	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, _ []string) error {
+		all, err := o.Sessions(ctx)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return m.printJSON(all)
+		case len(all) == 0:
+			m.sayf("No sessions")
+			return nil
+		}
+		w := tabwriter.NewWriter(m.Out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "Name\tStatus\tImage\tMCP servers\tCreated")
+		for _, s := range all {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, s.Image, cmp.Or(strings.Join(s.Servers, ", "), "-"), s.Created.Format("2006-01-02 15:04:05 UTC"))
+		}
+		return w.Flush()
+	})
+	return c
+}
+
+func (m *Main) sessionStop() *cobra.Command {
+	c := &cobra.Command{Use: "stop NAME", Short: "End a session and remove its container; its MCP servers run on", Args: exactly(1, "NAME"), ValidArgsFunction: m.sessionNames}
+	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
+		if err := o.StopSession(ctx, args[0]); err != nil {
+			return err
+		}
+		m.sayf("session %s is stopped", args[0])
+		return nil
+	})
+	return c
+}
+
+func (m *Main) sessionLogs() *cobra.Command {
+	var opt operator.LogOptions
+	c := &cobra.Command{Use: "logs NAME", Short: "Show what a session's driver printed", Args: exactly(1, "NAME"), ValidArgsFunction: m.sessionNames}
+	c.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "go on until Ctrl-C")
+	c.Flags().IntVar(&opt.Tail, "tail", 100, "how many of the last lines; -1 for all that is kept")
+	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
+		return o.SessionLogs(ctx, args[0], opt, m.Out)
+	})
+	return c
+}
+
+func (m *Main) sessionEnv() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "env NAME", Short: "Show the variables by which a session finds its MCP servers, credentials masked", Args: exactly(1, "NAME"), ValidArgsFunction: m.sessionNames}
+	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
+	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
+		vars, err := o.SessionEnv(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		shown := map[string]string{}
+		for _, v := range vars {
+			shown[v.Name] = v.Value.Reveal()
+			if v.Secret {
+				shown[v.Name] = "****"
+			}
+			if !asJSON {
+				m.sayf("%s=%s", v.Name, shown[v.Name])
+			}
+		}
+		if asJSON {
+			return m.printJSON(shown)
+		}
+		return nil
+	})
+	return c
+}
+
+// frameCommand is what a session's container begins with: it takes the environment that it is handed, and becomes the driver.
+func (m *Main) frameCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "frame SOCKET COMMAND…", Hidden: true, DisableFlagParsing: true, Args: cobra.MinimumNArgs(2),
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // a driver's environment is not bobbin's
+		RunE: func(c *cobra.Command, args []string) error {
+			env, err := operator.Frame(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := become(args[1:], env); err != nil {
+				return &schemas.Error{Code: schemas.CodeMissing, Text: fmt.Sprintf("%q cannot be started: %v", args[1], err), Hint: "give the full path, or use an image that has it"}
+			}
+			return nil
+		},
+	}
+}
