@@ -81,7 +81,7 @@ func (t *turn) stream(ctx context.Context, o *offer) (m Message, stop Stop, err 
 		case EventRetry:
 			t.board.status(fmt.Sprintf("%s, again in %s", retryWords(e.Text), span(e.Wait)))
 		case EventEnd:
-			t.count(&m, e.Tokens)
+			t.count(ctx, &m, e.Tokens)
 			stop = e.Stop
 		}
 	}
@@ -142,7 +142,7 @@ func unique(m Message) Message {
 }
 
 // count adds what a step cost.
-func (t *turn) count(m *Message, n schemas.Tokens) {
+func (t *turn) count(ctx context.Context, m *Message, n schemas.Tokens) {
 	m.Tokens = n
 	t.spent += n.In + n.Out
 	t.board.change(func(s *schemas.Answering) {
@@ -150,7 +150,7 @@ func (t *turn) count(m *Message, n schemas.Tokens) {
 		s.Tokens.Cached += n.Cached
 		s.Tokens.Out += n.Out
 	})
-	t.a.spend(t.talk.dir, t.caller, schemas.Usage{Tokens: n})
+	t.a.spend(ctx, t.talk.dir, t.caller, schemas.Usage{Tokens: n})
 }
 
 func textOf(m Message) string {

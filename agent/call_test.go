@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -228,5 +230,53 @@ func TestLimits(t *testing.T) {
 			w.model.script = []reply{says("fine")}
 			w.say("and now?")
 		})
+	}
+}
+
+// A member's budget is one for all threads, a thread's is its own; another thread's member is not bothered, and a restart forgets nothing.
+func TestBudget_OfAMember(t *testing.T) {
+	w := newWorld(t, []reply{says("one"), says("two"), says("three"), says("four")})
+	limit := func(o *agent.Options) { o.MemberTokens = 220 }
+	w.open(limit)
+	other := alice()
+	other.Thread = "web-2"
+	say := func(c schemas.Caller) error {
+		_, err := w.Say(t.Context(), schemas.Said{Caller: c, Text: "hi"}, nil)
+		return err
+	}
+	for _, c := range []schemas.Caller{alice(), other} {
+		if err := say(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.open(limit)
+	third := alice()
+	third.Thread = "web-3"
+	for _, c := range []schemas.Caller{alice(), other, third} {
+		if err := say(c); schemas.CodeOf(err) != schemas.CodeTooLarge || !strings.Contains(err.Error(), "your tokens for today are used up") {
+			t.Errorf("%s: %v", c.Thread, err)
+		}
+	}
+	if err := say(boss()); err != nil {
+		t.Error(err)
+	}
+	own, all, err := w.Usage(t.Context(), alice())
+	if err != nil || own.Tokens.In != 200 || own.Turns != 2 || all.Tokens.In != 200 || all.Turns != 2 || own.Limit != 220 {
+		t.Errorf("%+v %+v %v", own, all, err)
+	}
+	if own, all, err = w.Usage(t.Context(), third); err != nil || own.Tokens.In != 200 || all.Turns != 0 {
+		t.Errorf("%+v %+v %v", own, all, err)
+	}
+	if err := w.Drop(t.Context(), "web-2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := say(third); schemas.CodeOf(err) != schemas.CodeTooLarge {
+		t.Errorf("a deleted thread gave its tokens back: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(w.folder, "spent", "id-alice.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := say(alice()); schemas.CodeOf(err) != schemas.CodeTooLarge {
+		t.Errorf("a budget that cannot be read: %v", err)
 	}
 }

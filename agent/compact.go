@@ -240,7 +240,7 @@ func (t *turn) summary(ctx context.Context, old []Message) (string, error) {
 func (t *turn) once(ctx context.Context, text string) (string, error) {
 	got, end, err := once(ctx, t.choice.Provider, Request{Model: t.choice.Model, System: summaryPrompt,
 		Messages: []Message{{Role: User, At: t.a.opt.Now(), Parts: []Part{{Text: text}}}}, MaxTokens: summaryTokens})
-	t.count(&Message{}, end.Tokens)
+	t.count(ctx, &Message{}, end.Tokens)
 	return got, err
 }
 

@@ -302,7 +302,12 @@ func (w *world) open(more ...func(*agent.Options)) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = dir.Close() })
-	opt := agent.Options{Tools: w.servers, Journal: w.journal, Chats: dir, Models: []agent.Choice{{Name: "fake/one", Provider: w.model, Model: "one"}},
+	spent, err := dir.Sub("spent")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = spent.Close() })
+	opt := agent.Options{Tools: w.servers, Journal: w.journal, Chats: dir, Spent: spent, Models: []agent.Choice{{Name: "fake/one", Provider: w.model, Model: "one"}},
 		Now: func() time.Time { return now }}
 	for _, fn := range more {
 		fn(&opt)

@@ -56,6 +56,7 @@ type Options struct {
 	Resources resources // nil: no resources
 	Journal   journal
 	Chats     *durable.Dir // data/chat, with a folder for each thread
+	Spent     *durable.Dir // data/spent, with a file for each member
 	Models    []Choice     // the first one is a new thread's; empty: Say is refused
 	Prompt    string       // the operator's own words to the model, after ours
 
@@ -64,7 +65,7 @@ type Options struct {
 	TurnTokens  int           // of one answer, In and Out of all its steps; 4,000,000
 	MemberTurns int           // answers begun in a minute, of one member in a thread; 20
 	ThreadTurns int           // and of all; 60
-	// MemberTokens and ThreadTokens bound what a member in a thread, and the thread, may spend in a day (UTC); 0 = no bound.
+	// MemberTokens and ThreadTokens bound what a member in all threads, and a thread, may spend in a day (UTC); 0 = no bound.
 	MemberTokens, ThreadTokens int
 
 	Now func() time.Time
@@ -72,8 +73,8 @@ type Options struct {
 }
 
 func (o *Options) fill() error {
-	if o.Tools == nil || o.Journal == nil || o.Chats == nil {
-		return errors.New("agent: Tools, Journal and Chats are required")
+	if o.Tools == nil || o.Journal == nil || o.Chats == nil || o.Spent == nil {
+		return errors.New("agent: Tools, Journal, Chats and Spent are required")
 	}
 	for n, m := range o.Models {
 		switch {
@@ -101,10 +102,9 @@ func (o *Options) fill() error {
 type Agent struct {
 	opt Options
 
-	spending sync.Mutex                   // of the files of usage
-	mu       sync.Mutex                   // of what follows
-	threads  map[schemas.ThreadID]*thread // those with an answer on its way
-	begun    map[rateKey][]time.Time      // answers of the last minute
+	mu      sync.Mutex                   // of what follows
+	threads map[schemas.ThreadID]*thread // those with an answer on its way
+	begun   map[rateKey][]time.Time      // answers of the last minute
 }
 
 // New checks the options.

@@ -34,7 +34,7 @@ func (a *Agent) Sample(ctx context.Context, s schemas.Sampling) (schemas.Sampled
 		r.Messages = append(r.Messages, Message{Role: role, At: a.opt.Now(), Parts: []Part{{Text: m.Text}}})
 	}
 	text, end, err := once(ctx, choice.Provider, r)
-	a.spend(dir, s.Caller, schemas.Usage{Tokens: end.Tokens})
+	a.spend(ctx, dir, s.Caller, schemas.Usage{Tokens: end.Tokens})
 	if err != nil {
 		return schemas.Sampled{}, known(err)
 	}

@@ -57,7 +57,7 @@ func (t *turn) run(ctx context.Context, show func(schemas.Answering)) (schemas.A
 	t.room.Store(maxImages)
 	t.clock = newClock(t.a.opt.Time, func() { t.cancel(&stopped{"after " + span(t.a.opt.Time)}) })
 	defer t.clock.stop()
-	t.a.spend(t.talk.dir, t.caller, schemas.Usage{Turns: 1})
+	t.a.spend(ctx, t.talk.dir, t.caller, schemas.Usage{Turns: 1})
 
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -154,7 +154,7 @@ func (t *turn) loop(ctx context.Context) (why string, err error) {
 		if err := t.kept(t.perform(ctx, calls, o)); err != nil {
 			return "", err
 		}
-		t.a.spend(t.talk.dir, t.caller, schemas.Usage{Calls: len(calls)})
+		t.a.spend(ctx, t.talk.dir, t.caller, schemas.Usage{Calls: len(calls)})
 		if t.repeats() {
 			return fmt.Sprintf("the same call gave the same result more than %d times", maxRepeats), nil
 		}

@@ -14,93 +14,114 @@ import (
 
 const (
 	fileUsage = "usage.json"
-	maxUsage  = 8 << 20
+	maxUsage  = 64 << 10
 	maxRates  = 4096 // kept in memory before old ones are looked for
 )
 
-// usage is what a thread spent in a day (UTC).
+// usage is what a thread, or a member in all threads, spent in a day (UTC).
 type usage struct {
-	Day     string                     `json:"day"` // 2026-11-21
-	Thread  spent                      `json:"thread"`
-	Members map[schemas.MemberID]spent `json:"members"`
-}
-
-type spent struct {
+	Day    string         `json:"day"` // 2026-11-21
 	Turns  int            `json:"turns"`
 	Calls  int            `json:"calls"`
 	Tokens schemas.Tokens `json:"tokens"`
 }
 
-func (s spent) plus(u schemas.Usage) spent {
-	s.Turns += u.Turns
-	s.Calls += u.Calls
-	s.Tokens.In += u.Tokens.In
-	s.Tokens.Cached += u.Tokens.Cached
-	s.Tokens.Out += u.Tokens.Out
-	return s
+func (u usage) plus(more schemas.Usage) usage {
+	u.Turns += more.Turns
+	u.Calls += more.Calls
+	u.Tokens.In += more.Tokens.In
+	u.Tokens.Cached += more.Tokens.Cached
+	u.Tokens.Out += more.Tokens.Out
+	return u
 }
 
-func (s spent) all() int { return s.Tokens.In + s.Tokens.Out }
+func (u usage) all() int { return u.Tokens.In + u.Tokens.Out }
+
+// at puts it in place of what was spent.
+func (u usage) at(to *schemas.Usage) { to.Turns, to.Calls, to.Tokens = u.Turns, u.Calls, u.Tokens }
 
 func (a *Agent) day() string { return a.opt.Now().UTC().Format(time.DateOnly) }
 
+// fileOf is a member's own usage, in Options.Spent.
+func fileOf(m schemas.MemberID) string { return string(m) + ".json" }
+
 // readUsage gives today's; ok is false when the file is there and cannot be read.
-func (a *Agent) readUsage(dir *durable.Dir) (u usage, ok bool) {
-	raw, err := dir.Read(fileUsage, maxUsage)
+func (a *Agent) readUsage(dir *durable.Dir, file string) (u usage, ok bool) {
+	raw, err := dir.Read(file, maxUsage)
 	ok = errors.Is(err, fs.ErrNotExist) || err == nil && json.Unmarshal(raw, &u) == nil
 	if u.Day != a.day() || !ok {
 		u = usage{Day: a.day()}
-	}
-	if u.Members == nil {
-		u.Members = map[schemas.MemberID]spent{}
 	}
 	return u, ok
 }
 
 // spend adds to what a thread and a member spent today, on disk, whatever became of their request.
-func (a *Agent) spend(dir *durable.Dir, c schemas.Caller, more schemas.Usage) {
+func (a *Agent) spend(ctx context.Context, dir *durable.Dir, c schemas.Caller, more schemas.Usage) {
 	if more == (schemas.Usage{}) {
 		return
 	}
-	a.spending.Lock() // another bobbin does not answer in this thread meanwhile
-	defer a.spending.Unlock()
-	u, _ := a.readUsage(dir)
-	u.Thread = u.Thread.plus(more)
-	u.Members[c.Member] = u.Members[c.Member].plus(more)
-	raw, err := json.Marshal(u)
-	if err == nil {
-		err = dir.Write(fileUsage, raw)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	if err := errors.Join(a.add(ctx, dir, fileUsage, more), a.add(ctx, a.opt.Spent, fileOf(c.Member), more)); err != nil {
+		a.opt.Log.Error("cannot keep what an answer cost", "thread", c.Thread, "member", c.Member, "err", err)
 	}
-	if err != nil && !errors.Is(err, durable.ErrUnsynced) {
-		a.opt.Log.Error("cannot keep what an answer cost", "thread", c.Thread, "err", err)
+}
+
+// add adds to one file, to which other answers, and other bobbins, add as well.
+func (a *Agent) add(ctx context.Context, dir *durable.Dir, file string, more schemas.Usage) error {
+	unlock, err := dir.Lock(ctx, file)
+	if err != nil {
+		return err
 	}
+	defer unlock()
+	u, _ := a.readUsage(dir, file)
+	raw, err := json.Marshal(u.plus(more))
+	if err != nil {
+		return err
+	}
+	if err := dir.Write(file, raw); err != nil && !errors.Is(err, durable.ErrUnsynced) {
+		return err
+	}
+	return nil
 }
 
 // overBudget says which budget of tokens is used up. One that cannot be read is.
 func (a *Agent) overBudget(dir *durable.Dir, c schemas.Caller) string {
-	if a.opt.MemberTokens <= 0 && a.opt.ThreadTokens <= 0 {
-		return ""
-	}
-	u, ok := a.readUsage(dir)
-	switch {
-	case !ok:
-		return "what was spent today cannot be read"
-	case a.opt.ThreadTokens > 0 && u.Thread.all() >= a.opt.ThreadTokens:
-		return "the tokens of this thread for today are used up"
-	case a.opt.MemberTokens > 0 && u.Members[c.Member].all() >= a.opt.MemberTokens:
-		return "your tokens for today are used up"
+	for _, b := range []struct {
+		limit     int
+		dir       *durable.Dir
+		file, why string
+	}{
+		{a.opt.ThreadTokens, dir, fileUsage, "the tokens of this thread for today are used up"},
+		{a.opt.MemberTokens, a.opt.Spent, fileOf(c.Member), "your tokens for today are used up"},
+	} {
+		if b.limit <= 0 {
+			continue
+		}
+		switch u, ok := a.readUsage(b.dir, b.file); {
+		case !ok:
+			return "what was spent today cannot be read"
+		case u.all() >= b.limit:
+			return b.why
+		}
 	}
 	return ""
 }
 
-// Usage gives what the caller and the thread spent since the day began (UTC).
+// Usage gives what the caller, in all threads, and the thread spent since the day began (UTC).
 func (a *Agent) Usage(_ context.Context, c schemas.Caller) (own, thread schemas.Usage, err error) {
 	day, err := time.Parse(time.DateOnly, a.day())
 	if err != nil {
 		return own, thread, &schemas.Error{Code: schemas.CodeInternal, Text: "the date cannot be told", Err: err}
 	}
+	unreadable := &schemas.Error{Code: schemas.CodeUnreadable, Text: "what was spent today cannot be read"}
 	own = schemas.Usage{Since: day, Limit: max(a.opt.MemberTokens, 0)}
 	thread = schemas.Usage{Since: day, Limit: max(a.opt.ThreadTokens, 0)}
+	u, ok := a.readUsage(a.opt.Spent, fileOf(c.Member))
+	if !ok {
+		return own, thread, unreadable
+	}
+	u.at(&own)
 	if !a.opt.Chats.Has(string(c.Thread)) {
 		return own, thread, nil
 	}
@@ -109,13 +130,10 @@ func (a *Agent) Usage(_ context.Context, c schemas.Caller) (own, thread schemas.
 		return own, thread, err
 	}
 	defer dir.Close()
-	u, ok := a.readUsage(dir)
-	if !ok {
-		return own, thread, &schemas.Error{Code: schemas.CodeUnreadable, Text: "what was spent today cannot be read"}
+	if u, ok = a.readUsage(dir, fileUsage); !ok {
+		return own, thread, unreadable
 	}
-	for to, from := range map[*schemas.Usage]spent{&own: u.Members[c.Member], &thread: u.Thread} {
-		to.Turns, to.Calls, to.Tokens = from.Turns, from.Calls, from.Tokens
-	}
+	u.at(&thread)
 	return own, thread, nil
 }
 

@@ -220,7 +220,7 @@ func (b *Bot) chatUsage(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Private: true, Blocks: []Block{{Text: "spent on the model"}, {Facts: []Fact{b.spent("you", own), b.spent("this thread", thread)}}}}, nil
+	return Reply{Private: true, Blocks: []Block{{Text: "spent on the model"}, {Facts: []Fact{b.spent("you, in all threads", own), b.spent("this thread", thread)}}}}, nil
 }
 
 // spent words a usage: "12 turns, 30 calls · 48,300 tokens of 500,000 · since 2 Nov 08:00 UTC".

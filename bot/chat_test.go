@@ -314,7 +314,7 @@ func TestChat_Verbs(t *testing.T) {
 	want(t, w.say(alice(), "/chat mode off"), "only a manager")
 	want(t, w.say(boss(), "/chat mode loud"), "there is no such mode")
 	want(t, w.say(boss(), "/chat mode mentioned"), "mentioned: the assistant answers messages that mention it")
-	want(t, w.say(alice(), "/chat usage"), "you: 1 turn, 3 calls of tools · 1,234 tokens of 50,000", "(1,000 of them from the cache)", "since 2 Nov 08:00 UTC", "this thread: 12 turns")
+	want(t, w.say(alice(), "/chat usage"), "you, in all threads: 1 turn, 3 calls of tools · 1,234 tokens of 50,000", "(1,000 of them from the cache)", "since 2 Nov 08:00 UTC", "this thread: 12 turns")
 	want(t, w.say(alice(), "/chat reset"), "only a manager")
 	card := w.say(boss(), "/chat reset")
 	want(t, card, "makes the assistant forget the conversation", "1) Forget it\n2) Cancel")

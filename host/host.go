@@ -53,7 +53,7 @@ type Assistant struct {
 	Models []agent.Choice // those that threads may choose; the first one is a new thread's
 	Prompt string         // the operator's own words to the model
 
-	MemberTokens, ThreadTokens int // bounds of what a member in a thread, and a thread, may spend in a day (UTC); 0 = none
+	MemberTokens, ThreadTokens int // bounds of what a member in all threads, and a thread, may spend in a day (UTC); 0 = none
 }
 
 // Connect is how members sign in to connectors by OAuth.
@@ -101,7 +101,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + opt.Data + " cannot be used", Hint: "name another one with --data", Err: err}
 	}
 	folder := make(map[string]*durable.Dir)
-	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes", "chat", "gateway"} {
+	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes", "chat", "spent", "gateway"} {
 		if folder[name], err = data.Sub(name); err != nil {
 			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
 		}
@@ -151,7 +151,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	calls := measured{h.Registry, opt.Observe}
 	h.Gateway = opt.gateway(folder["gateway"], h, calls, late.here)
 	assistant, err := agent.New(agent.Options{
-		Tools: calls, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Models: models,
+		Tools: calls, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Spent: folder["spent"], Models: models,
 		Prompt: opt.Assistant.Prompt, MemberTokens: opt.Assistant.MemberTokens, ThreadTokens: opt.Assistant.ThreadTokens, Log: opt.Log,
 	})
 	if err != nil {

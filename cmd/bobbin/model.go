@@ -20,7 +20,7 @@ func (f *modelFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.names, "model", nil, "model that answers, such as anthropic/claude-sonnet-5 or ollama/qwen3; may be repeated, threads then choose (BOBBIN_MODEL)")
 	flags.StringVar(&f.url, "model-url", "", "server that speaks OpenAI's Chat Completions, such as http://127.0.0.1:8000/v1; --model is its own name there (BOBBIN_MODEL_URL, key: BOBBIN_MODEL_KEY)")
 	flags.StringVar(&f.prompt, "model-prompt", "", "your own words to the model (BOBBIN_MODEL_PROMPT)")
-	flags.IntVar(&f.member, "member-tokens", 0, "tokens that a member may spend on a model in a thread and day; 0: no bound (BOBBIN_MEMBER_TOKENS)")
+	flags.IntVar(&f.member, "member-tokens", 0, "tokens that a member may spend in a day, in all threads together; 0: no bound (BOBBIN_MEMBER_TOKENS)")
 	flags.IntVar(&f.thread, "thread-tokens", 0, "tokens that a thread may spend in a day; 0: no bound (BOBBIN_THREAD_TOKENS)")
 }
 
