@@ -164,6 +164,8 @@ func (b *Bot) known(ctx context.Context, c schemas.Caller, kind string) []string
 			return nil
 		}
 		return names(cfg)
+	case "admin":
+		return b.attachable(wait, c)
 	case "tool":
 		ss, err := b.opt.Tools.Status(wait, c.Thread)
 		if err != nil || !slices.ContainsFunc(ss, func(s schemas.Status) bool { return s.Tools > 0 }) {

@@ -118,6 +118,9 @@ type Options struct {
 	// Assistant answers messages; nil, or one without models: nobody does, and the first answer says how to set one up.
 	Assistant assistant
 
+	// Operator knows the operator's servers; nil: there are none.
+	Operator operators
+
 	// Gateway makes tokens for MCP clients outside of chat, Clients writes their entries; nil: nothing is lent.
 	Gateway lender
 	Clients entries

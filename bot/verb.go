@@ -108,7 +108,7 @@ func useVerbs() []verb {
 	}
 }
 
-// ruleVerbs set rules and values, and name what this build lacks.
+// ruleVerbs set rules and values.
 func ruleVerbs() []verb {
 	const m, g = schemas.Member, schemas.Guest
 	rule := []Arg{{Name: "pattern", Hint: "server.tool, with * and ?", Kind: "tool", Required: true}, {Name: "who", Hint: "me: for you alone", Options: []string{"me"}}}
@@ -136,13 +136,8 @@ func ruleVerbs() []verb {
 		verb{Verb{"sandbox revoke", "sandbox revoke [member]", "Close that again", "", m, []Arg{who}}, false, true, (*Bot).sandboxRevoke},
 	)
 	all = append(all, installVerbs()...)
+	all = append(all, adminVerbs()...)
 	all = append(all, gatewayVerbs()...)
-	rest := []Arg{{Name: "rest", Hint: "", Rest: true}}
-	for _, l := range []struct{ name, usage, summary, words string }{
-		{"admin", "admin [attach|detach] [server]", "Attach the operator's servers (not in this build)", "the operator's servers are not part of this build yet · add one of your own with `/mcp add` or `/mcp connect`"},
-	} {
-		all = append(all, verb{Verb{l.name, l.usage, l.summary, "", m, rest}, false, false, absent(l.words)})
-	}
 	return append(all, verb{Verb{"help", "help [topic]", "Say what can be done, or more about one topic", "", g, []Arg{{Name: "topic", Rest: true}}}, false, false, (*Bot).help})
 }
 
@@ -166,8 +161,3 @@ func installVerbs() []verb {
 }
 
 func formats() []string { return []string{"claude", "vscode", "cursor", "remote", "client"} }
-
-// absent answers for what this build lacks.
-func absent(words string) func(*Bot, context.Context, turn) (Reply, error) {
-	return func(*Bot, context.Context, turn) (Reply, error) { return bad(schemas.CodeMissing, words), nil }
-}

@@ -81,6 +81,7 @@ type Host struct {
 
 	journal  *audit.Log
 	launcher launcher
+	admins   *admins
 }
 
 // launcher starts local servers, says where they run, and ends them.
@@ -106,8 +107,8 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
 		}
 	}
-	h := &Host{}
-	if h.Store, err = mcpstore.Open(folder["users"], mcpstore.Options{Log: opt.Log}); err != nil {
+	h := &Host{admins: &admins{}}
+	if h.Store, err = mcpstore.Open(folder["users"], mcpstore.Options{Log: opt.Log, Admin: h.admins.definition}); err != nil {
 		return nil, err
 	}
 	if h.journal, err = audit.Open(folder["users"], audit.Options{Log: opt.Log}); err != nil {
@@ -115,6 +116,10 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	}
 	secrets, err := vault.Open(folder["vault"])
 	if err != nil {
+		return nil, err
+	}
+	h.admins.store = h.Store
+	if err = h.admins.open(data, secrets, opt); err != nil {
 		return nil, err
 	}
 	late := &gate{}
@@ -136,7 +141,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	}
 	wires := registry.Options{
 		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
-		Cache: folder["cache"], Credentials: h.SignIns.Client, Signed: h.SignIns.Signed, Here: late.here, Version: opt.Version, Log: opt.Log,
+		Cache: folder["cache"], Credentials: h.admins.credentials(h.SignIns.Client), Signed: h.SignIns.Signed, Here: late.here, Version: opt.Version, Log: opt.Log,
 	}
 	if len(opt.Assistant.Models) > 0 {
 		wires.Sample = late
@@ -163,7 +168,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		Tools: calls, Observe: opt.Observe.Request, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
 		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry, h.Gateway, assistant}, Journal: h.journal,
 		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry, h.Gateway}, Revoke: h.SignIns, Loans: h.Store,
-		Gateway: h.Gateway, Clients: h.Gateway, Allow: opt.Allow, Import: mcpstore.Import, Place: place,
+		Operator: desk{h.admins}, Gateway: h.Gateway, Clients: h.Gateway, Allow: opt.Allow, Import: mcpstore.Import, Place: place,
 		Version: opt.Version, Log: opt.Log,
 	}
 	if boxes != nil {
@@ -303,6 +308,7 @@ func (h *Host) Run(ctx context.Context, door func(context.Context) error) error 
 	part(h.Registry.Run)
 	part(h.Bot.Run)
 	part(h.SignIns.Run)
+	part(func(ctx context.Context) error { return h.admins.run(ctx, h.Registry.Poke) })
 	part(h.Gateway.Run)
 	part(func(ctx context.Context) error {
 		return h.Store.Run(ctx, h.Bot.Edited)

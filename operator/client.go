@@ -96,3 +96,19 @@ func (o *Operator) outside(origin string) (*http.Client, error) {
 	o.far[origin] = c
 	return c, nil
 }
+
+// Endpoint is the server as threads see it: a connector that only [Operator.Client] can reach.
+func (s Server) Endpoint() schemas.Server {
+	e := schemas.Server{Name: s.Name, Type: schemas.HTTP, URL: s.URL, Auth: &schemas.Auth{Type: schemas.Operated}}
+	switch {
+	case s.Type == Remote:
+	case s.ProxyImage != "":
+		e.URL = insideURL(s, "/sse") // what a proxy of others certainly speaks
+	default:
+		e.URL = insideURL(s, "/mcp")
+	}
+	if path, _, _ := strings.Cut(e.URL, "?"); strings.HasSuffix(strings.TrimSuffix(path, "/"), "/sse") {
+		e.Type = schemas.SSE
+	}
+	return e
+}

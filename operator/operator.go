@@ -136,6 +136,11 @@ func (o *Operator) Load(ctx context.Context) (File, error) {
 	if err := ctx.Err(); err != nil {
 		return File{}, err
 	}
+	return o.Current()
+}
+
+// Current is Load.
+func (o *Operator) Current() (File, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	info, err := os.Lstat(filepath.Join(o.opt.Data.Path(), FileName))

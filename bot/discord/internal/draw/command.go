@@ -72,7 +72,7 @@ func arguments(v bot.Verb, locales map[string]Locale) []wire.Command {
 			o.Type, o.Required = wire.AttachmentOption, true
 		case a.Kind == "json": // a modal asks for it, which keeps its lines
 			o.Required, o.MaxLength = false, maxPasted
-		case a.Kind == "server" || a.Kind == "tool" || a.Kind == "model":
+		case a.Kind == "server" || a.Kind == "admin" || a.Kind == "tool" || a.Kind == "model":
 			o.Autocomplete = true
 		}
 		for _, c := range a.Options {

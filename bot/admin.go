@@ -1,0 +1,115 @@
+package bot
+
+import (
+	"context"
+	"slices"
+
+	"bobbin/schemas"
+)
+
+// operators knows the operator's servers. List names those that the caller may attach to their thread, and those that are; Attach
+// and Detach answer CodeDenied for who may not, without a word on what exists.
+type operators interface {
+	List(context.Context, schemas.Caller) ([]schemas.AdminServer, error)
+	Attach(ctx context.Context, caller schemas.Caller, name string) error
+	Detach(ctx context.Context, caller schemas.Caller, name string) error
+}
+
+func adminVerbs() []verb {
+	const m = schemas.Member
+	name := func(kind string) []Arg {
+		return []Arg{{Name: "name", Hint: "the server's name", Kind: kind, Required: true}}
+	}
+	return []verb{
+		{Verb{"admin list", "admin list", "List the operator's servers that this thread may use", "", m, nil}, true, false, (*Bot).adminList},
+		{Verb{"admin attach", "admin attach <name>", "Let this thread use one of the operator's servers", "Short: `/mcp attach`. Its calls run with the operator's credentials, under this thread's rules.", m, name("admin")}, false, true, (*Bot).adminAttach},
+		{Verb{"admin detach", "admin detach <name>", "Stop using one of the operator's servers here", "Short: `/mcp detach`.", m, name("server")}, false, true, (*Bot).adminDetach},
+	}
+}
+
+func noOperator() error {
+	return &schemas.Error{Code: schemas.CodeMissing, Text: "the operator has no servers here", Hint: "add one of your own with `/mcp add` or `/mcp connect`"}
+}
+
+func (b *Bot) adminList(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Operator == nil {
+		return Reply{}, noOperator()
+	}
+	all, err := b.opt.Operator.List(ctx, t.caller)
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(all) == 0 {
+		return Reply{}, &schemas.Error{Code: schemas.CodeMissing, Text: "there are no servers of the operator that this thread may use", Hint: "the operator adds them with bobbin mcp add, and opens them with allow: in mcps.yaml"}
+	}
+	tab := &Table{Columns: []string{"name", "type", "state", ""}}
+	for _, s := range all {
+		note := "`/mcp attach " + clean(s.Name) + "`"
+		if s.Attached {
+			note = "attached · `/mcp detach " + clean(s.Name) + "`"
+		}
+		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(s.Name), clean(s.Type), clean(s.State), note}})
+	}
+	return Reply{Private: true, Blocks: []Block{{Text: "servers of the operator"}, {Table: tab}}}, nil
+}
+
+func (b *Bot) adminAttach(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Operator == nil {
+		return Reply{}, noOperator()
+	}
+	name := t.arg("name")
+	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: name, Detail: "attach the operator's server"}); err != nil {
+		return Reply{}, err
+	}
+	if err := b.opt.Operator.Attach(ctx, t.caller, name); err != nil {
+		return Reply{}, err
+	}
+	b.Changed(t.caller.Thread)
+	if i := slices.IndexFunc(cfg.Entries, func(e schemas.Entry) bool {
+		return schemas.Slug(e.Name) == schemas.Slug(name) && e.Kind != schemas.Admin
+	}); i >= 0 {
+		return Reply{Blocks: []Block{{Text: clean(name) + " is attached, but shadowed: a server of this thread has the name and comes first"}}}, nil
+	}
+	done, err := b.bring(ctx, t, func(ctx context.Context) error { return b.opt.Live.Apply(ctx, t.caller.Thread) })
+	if err != nil {
+		return b.saved(t, nil, err), nil
+	}
+	return b.told(ctx, t, []string{name}, []Block{{Text: clean(name) + " is attached; its calls run with the operator's credentials"}}, done)
+}
+
+func (b *Bot) adminDetach(ctx context.Context, t turn) (Reply, error) {
+	if b.opt.Operator == nil {
+		return Reply{}, noOperator()
+	}
+	name := t.arg("name")
+	if err := b.opt.Operator.Detach(ctx, t.caller, name); err != nil {
+		return Reply{}, err
+	}
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Server: name, Detail: "the operator's server is detached"})
+	b.Changed(t.caller.Thread)
+	if err := b.ruled(ctx, t.caller.Thread); err != nil {
+		return b.saved(t, nil, err), nil
+	}
+	return Reply{Blocks: []Block{{Text: clean(name) + " is detached; others may use it on"}}}, nil
+}
+
+// attachable are the names for completion.
+func (b *Bot) attachable(ctx context.Context, c schemas.Caller) (all []string) {
+	if b.opt.Operator == nil {
+		return nil
+	}
+	list, err := b.opt.Operator.List(ctx, c)
+	if err != nil {
+		return nil
+	}
+	for _, s := range list {
+		if !s.Attached {
+			all = append(all, s.Name)
+		}
+	}
+	return all
+}
