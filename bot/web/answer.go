@@ -58,18 +58,6 @@ func clipped(s string) string {
 	return strings.ToValidUTF8(s[:maxShownStep], "") + "\n… cut: the page shows " + size(maxShownStep) + " of " + size(len(s))
 }
 
-// streamed reports whether a reply is an answer, as far as it has come or whole.
-func streamed(r *reply) bool {
-	if r != nil {
-		for _, b := range r.Blocks {
-			if b.Answer != nil {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // answering shows how far the answer to a request is.
 func (r *room) answering(n int, rep bot.Reply) {
 	r.mu.Lock()
