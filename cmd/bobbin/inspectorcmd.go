@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
-	"html/template"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +31,7 @@ type inspectorFlags struct {
 	client, server int
 	detach, stop   bool
 	image          string
+	asJSON         bool
 }
 
 func (m *Main) inspectorCommand() *cobra.Command {
@@ -46,10 +43,11 @@ func (m *Main) inspectorCommand() *cobra.Command {
 	f.BoolVar(&flags.detach, "detach", false, "go on in the background")
 	f.BoolVar(&flags.stop, "stop", false, "end the one that runs")
 	f.StringVar(&flags.image, "image", "", "another inspector in a container on the networks of all servers, such as mcp/inspector")
+	f.BoolVar(&flags.asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, _ []string) error {
 		switch {
 		case flags.stop:
-			return m.stopInspector(ctx, o)
+			return m.stopInspector(ctx, o, flags.asJSON)
 		case flags.detach && flags.image == "":
 			return m.detachInspector(ctx, o, flags)
 		}
@@ -58,11 +56,13 @@ func (m *Main) inspectorCommand() *cobra.Command {
 	return c
 }
 
-func (m *Main) stopInspector(ctx context.Context, o *operator.Operator) error {
+func (m *Main) stopInspector(ctx context.Context, o *operator.Operator, asJSON bool) error {
 	was, err := o.StopInspector(ctx)
 	switch {
 	case err != nil:
 		return err
+	case asJSON:
+		return m.printJSON(map[string]bool{"stopped": was})
 	case was:
 		m.sayf("MCP Inspector stopped")
 	default:
@@ -88,10 +88,19 @@ func claim(ctx context.Context, o *operator.Operator, flags inspectorFlags) (pag
 	return page, api, nil
 }
 
-func (m *Main) tellInspector(ctx context.Context, o *operator.Operator, i operator.Inspector) error {
+func (m *Main) tellInspector(ctx context.Context, o *operator.Operator, i operator.Inspector, asJSON bool) error {
 	query := ""
 	if i.Token != "" {
 		query = "/?token=" + i.Token
+	}
+	if asJSON {
+		urls, err := o.InspectorURLs(ctx)
+		return errors.Join(err, m.printJSON(struct {
+			operator.Inspector
+			Page    string   `json:"page"`
+			API     string   `json:"api"`
+			Servers []string `json:"servers"`
+		}{i, fmt.Sprintf("http://127.0.0.1:%d%s", i.Client, query), fmt.Sprintf("http://127.0.0.1:%d", i.Server), urls}))
 	}
 	m.sayf("MCP Inspector: http://127.0.0.1:%d%s", i.Client, query)
 	m.sayf("Backend: http://127.0.0.1:%d", i.Server)
@@ -122,7 +131,7 @@ func (m *Main) inspector(ctx context.Context, o *operator.Operator, flags inspec
 		return err
 	}
 	defer o.ForgetInspector() //nolint:errcheck // the next one replaces it
-	if err := m.tellInspector(ctx, o, i); err != nil {
+	if err := m.tellInspector(ctx, o, i, flags.asJSON); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -135,7 +144,7 @@ func (m *Main) inspectorContainer(ctx context.Context, o *operator.Operator, i o
 	if err != nil {
 		return err
 	}
-	if err := m.tellInspector(ctx, o, i); err != nil || flags.detach {
+	if err := m.tellInspector(ctx, o, i, flags.asJSON); err != nil || flags.detach {
 		return err
 	}
 	<-ctx.Done()
@@ -175,7 +184,7 @@ func (m *Main) detachInspector(ctx context.Context, o *operator.Operator, flags 
 		i, running, err := o.InspectorRunning(ctx)
 		if err == nil && running {
 			_ = p.Release()
-			return m.tellInspector(ctx, o, i)
+			return m.tellInspector(ctx, o, i, flags.asJSON)
 		}
 		select {
 		case <-ctx.Done():
@@ -185,101 +194,4 @@ func (m *Main) detachInspector(ctx context.Context, o *operator.Operator, flags 
 	}
 	_ = p.Kill()
 	return &schemas.Error{Code: schemas.CodeFailed, Text: "the inspector does not start in the background", Hint: "leave --detach out to see why"}
-}
-
-const inspectorHTML = `<!doctype html><html lang="en"><meta charset="utf-8"><title>MCP Inspector</title>
-<h1>MCP servers</h1><ul>{{range .}}<li>{{.Name}}: {{.State}}, {{.Tools}} tools</li>{{else}}<li>none</li>{{end}}</ul></html>
-`
-
-// inspect serves the page and its API until ctx ends. The API has GET /healthz, GET /api/servers and POST /stop.
-func (m *Main) inspect(ctx context.Context, x inspection) error {
-	html, err := template.New("page").Parse(inspectorHTML)
-	if err != nil {
-		return err
-	}
-	api := http.NewServeMux()
-	api.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	api.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNoContent)
-		x.Stop()
-	})
-	list := func(w http.ResponseWriter, r *http.Request, show func(http.ResponseWriter, []operator.Status) error) {
-		all, err := x.Operator.List(r.Context())
-		if err == nil {
-			err = show(w, all)
-		}
-		if err != nil {
-			http.Error(w, "the servers cannot be listed", http.StatusInternalServerError)
-		}
-	}
-	api.HandleFunc("GET /api/servers", func(w http.ResponseWriter, r *http.Request) {
-		list(w, r, func(w http.ResponseWriter, all []operator.Status) error {
-			w.Header().Set("Content-Type", "application/json")
-			return writeJSONTo(w, all)
-		})
-	})
-	page := http.NewServeMux()
-	page.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		if !sameToken(r.URL.Query().Get("token"), x.Token) {
-			_, _ = fmt.Fprintln(w, "<!doctype html><title>MCP Inspector</title><p>open the address that bobbin mcp inspector printed")
-			return
-		}
-		list(w, r, func(w http.ResponseWriter, all []operator.Status) error { return html.Execute(w, all) })
-	})
-	bearer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !sameToken(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), x.Token) {
-			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
-			return
-		}
-		api.ServeHTTP(w, r)
-	})
-	return serveBoth(ctx, map[net.Listener]http.Handler{x.Page: here(page), x.API: here(bearer)})
-}
-
-func sameToken(got, want string) bool {
-	return subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
-}
-
-// here keeps other sites' pages out, which could lead their own names to this machine (DNS rebinding).
-func here(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if host != "127.0.0.1" && host != "localhost" {
-			http.Error(w, "only http://127.0.0.1 is served", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func serveBoth(ctx context.Context, all map[net.Listener]http.Handler) error {
-	var work sync.WaitGroup
-	errs := make(chan error, len(all))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for l, h := range all {
-		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10}
-		work.Go(func() {
-			defer cancel()
-			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				errs <- err
-			}
-		})
-		work.Go(func() {
-			<-ctx.Done()
-			late, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			defer done()
-			if srv.Shutdown(late) != nil {
-				_ = srv.Close()
-			}
-		})
-	}
-	work.Wait()
-	close(errs)
-	return <-errs
 }

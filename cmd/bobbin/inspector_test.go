@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fetch makes one request and gives status and body.
+func fetch(t *testing.T, c *http.Client, method, address, token, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// watched follows a stream of the inspector and gives a function that waits for messages until one matches.
+func watched(t *testing.T, c *http.Client, address, token string) func(pattern string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); _ = res.Body.Close() })
+	lines := bufio.NewReader(res.Body)
+	stop := time.AfterFunc(time.Minute, cancel)
+	t.Cleanup(func() { stop.Stop() })
+	all := ""
+	until := func(pattern string) string {
+		t.Helper()
+		re := regexp.MustCompile(pattern)
+		for !re.MatchString(all) {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("no %s in\n%s\n%v", pattern, all, err)
+			}
+			all += line
+		}
+		return all
+	}
+	until("event: watching")
+	return until
+}
+
+// TestInspect_Thread: beside the page, behind its link, the thread's servers, a call by form and both of its messages, without a secret.
+func TestInspect_Thread(t *testing.T) {
+	linuxOnly(t)
+	page := serve(t, t.TempDir())
+	room := page.open(t, "web-inspected")
+	const secret = "ghp_1234567890abcdefghij1234567890abcdef"
+	demo := fake(filepath.Join(t.TempDir(), "pids"))
+	demo["env"] = map[string]string{"GITHUB_TOKEN": secret}
+	room.say("/mcp add-json " + config(t, map[string]any{"demo": demo}))
+	room.choose("Confirm")
+	if status, _ := fetch(t, http.DefaultClient, "GET", page.base+"/inspect?thread=web-inspected", "", ""); status != http.StatusUnauthorized {
+		t.Errorf("without the link: %d", status)
+	}
+	for path, want := range map[string]string{
+		"/inspect?thread=web-inspected":             `data-thread="web-inspected"`,
+		"/inspect/api/servers?thread=web-inspected": `"name":"demo"[^}]*"state":"ready"`,
+		"/inspect/api/tools?thread=web-inspected":   `"full":"demo.echo"`,
+	} {
+		if status, text := fetch(t, page.client, "GET", page.base+path, "", ""); status != 200 || !matches(want, text) {
+			t.Errorf("%s: %d %s", path, status, clip(text))
+		}
+	}
+	until := watched(t, page.client, page.base+"/inspect/api/events?thread=web-inspected&server=demo", "")
+	status, text := fetch(t, page.client, "POST", page.base+"/inspect/api/call?thread=web-inspected", "", `{"server":"demo","tool":"echo","args":{"message":"`+secret+`"}}`)
+	if status != 200 || !strings.Contains(text, `Echo: ***`) {
+		t.Errorf("%d %s", status, text)
+	}
+	all := until(`"kind":"answer","method":"tools/call"[^\n]*"ms":[0-9.]+`)
+	if strings.Contains(all, secret) || !matches(`"sent":true,"kind":"request","method":"tools/call"`, all) {
+		t.Errorf("messages: %s", all)
+	}
+	shows(t, "the audit log", room.say("/mcp audit 20"), "watches its messages|inspect")
+}
+
+// TestInspect_Operator: D20 to D24, D36 to D38, D41 to D43 with a remote server, so that no engine is needed.
+func TestInspect_Operator(t *testing.T) {
+	linuxOnly(t)
+	at, _ := startProxy(t, "--", "fakemcp")
+	data := t.TempDir()
+	yaml := "mcps:\n  - name: far\n    type: remote\n    url: " + at + "/mcp\n  - name: github\n    type: proxy\n    base_image: no/image\n"
+	if err := os.WriteFile(filepath.Join(data, "mcps.yaml"), []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, server := freePort(t), freePort(t)
+	run := func(args ...string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "bobbin", append([]string{"--data", data, "mcp", "inspector"}, args...)...)
+		cmd.Env = append(os.Environ(), "DOCKER_HOST=unix:///no/engine", "GORACE=atexit_sleep_ms=0")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	ports := []string{"--client-port", client, "--server-port", server}
+	if out, err := run("--stop"); err != nil || out != "No running MCP Inspector instances found\n" {
+		t.Fatalf("%q %v", out, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(ports...); err == nil || !strings.Contains(out, "port "+server) || !strings.Contains(out, "in use") {
+		t.Errorf("busy: %q %v", out, err)
+	}
+	_ = l.Close()
+
+	out, err := run(append(ports, "--detach")...)
+	if err != nil {
+		t.Fatal(out, err)
+	}
+	t.Cleanup(func() { _, _ = run("--stop") })
+	shows(t, "what it says", out, "http://127.0.0.1:"+client, "http://127.0.0.1:"+server, "- github: http://github:8080/sse", "- far: "+at+"/mcp")
+	token := regexp.MustCompile(`token=(\S+)`).FindStringSubmatch(out)[1]
+	page, api := "http://127.0.0.1:"+client, "http://127.0.0.1:"+server
+
+	if status, text := fetch(t, http.DefaultClient, "GET", page, "", ""); status != 200 || strings.Contains(text, "github") {
+		t.Errorf("the page without its link: %d %s", status, text)
+	}
+	for _, path := range []string{"/", "/api/servers", "/api/tools", "/healthz"} {
+		if status, _ := fetch(t, http.DefaultClient, "GET", api+path, "", ""); status != 401 {
+			t.Errorf("%s without the token: %d", path, status)
+		}
+	}
+	status, text := fetch(t, http.DefaultClient, "GET", api+"/api/tools", token, "")
+	if status != 200 || !strings.Contains(text, `"full":"far.echo"`) {
+		t.Fatalf("%d %s", status, clip(text))
+	}
+	if _, text = fetch(t, http.DefaultClient, "GET", api+"/api/servers", token, ""); !matches(`"name":"far"[^}]*"state":"ready".*"name":"github"[^}]*"state":"failed"`, text) {
+		t.Error(text)
+	}
+	until := watched(t, http.DefaultClient, api+"/api/events?server=far", token)
+	status, text = fetch(t, http.DefaultClient, "POST", api+"/api/call", token, `{"server":"far","tool":"execute_command","args":{"command":"ls"}}`)
+	if status != 200 || !strings.Contains(text, "done") {
+		t.Errorf("what is the operator's own is not denied to them: %d %s", status, text)
+	}
+	until(`"kind":"answer","method":"tools/call"`)
+	log, err := os.ReadFile(filepath.Join(data, "inspector", "operator", "audit.jsonl"))
+	if err != nil || !strings.Contains(string(log), `"tool":"execute_command"`) {
+		t.Errorf("no record: %v", err)
+	}
+
+	if out, err := run(append(ports, "--json")...); err == nil {
+		t.Errorf("a second one: %s", out)
+	}
+	if out, err := run("--stop"); err != nil || out != "MCP Inspector stopped\n" {
+		t.Errorf("%q %v", out, err)
+	}
+	if out, err := run("--stop"); err != nil || out != "No running MCP Inspector instances found\n" {
+		t.Errorf("%q %v", out, err)
+	}
+	out, err = run("--stop", "--json")
+	var said struct{ Stopped bool }
+	if err != nil || json.Unmarshal([]byte(out), &said) != nil || said.Stopped {
+		t.Errorf("%q %v", out, err)
+	}
+}
