@@ -52,6 +52,7 @@ type exchange struct {
 	identity
 	g       *Gateway
 	m       *message
+	n       *session // of the versions that have one
 	version string
 	able    abilities
 	level   *atomic.Int32 // of log messages; nil = none
@@ -132,6 +133,15 @@ func (x *exchange) answer(ctx context.Context) outcome {
 		if !x.modern() {
 			return outcome{result: []byte("{}")}
 		}
+	case "resources/subscribe":
+		if !x.modern() {
+			return x.subscribe(ctx)
+		}
+	case "resources/unsubscribe":
+		if !x.modern() {
+			x.n.unfollow(x.m.params.URI)
+			return outcome{result: []byte("{}")}
+		}
 	case "logging/setLevel":
 		if !x.modern() {
 			return x.setLevel()
@@ -184,7 +194,7 @@ func (g *Gateway) said(who identity) said {
 		title, about = schemas.Clean(who.server, true)+" in "+title, "Calls run as the member whose token this is, and a call that writes may wait for that member's yes in the chat."
 	}
 	return said{
-		Capabilities: json.RawMessage(`{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`),
+		Capabilities: json.RawMessage(`{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`),
 		Server:       &implementation{"bobbin", title, g.opt.Version}, Instructions: about,
 	}
 }

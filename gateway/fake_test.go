@@ -26,6 +26,10 @@ type thread struct {
 	calls []schemas.Call
 	watch map[chan struct{}]bool
 	gone  map[schemas.MemberID]bool
+
+	follows    []chan struct{}
+	unfollowed int
+
 	res   []schemas.Resource
 	pro   []schemas.Prompt
 	hold  chan struct{} // "wait" returns when it is closed
@@ -119,6 +123,21 @@ func (t *thread) Resources(context.Context, schemas.Caller) ([]schemas.Resource,
 
 func (t *thread) ReadResource(_ context.Context, _ schemas.Caller, server, uri string) (schemas.Result, error) {
 	return schemas.Result{Raw: json.RawMessage(`{"contents":[{"uri":"` + uri + `","text":"of ` + server + `"}]}`)}, nil
+}
+
+func (t *thread) Follow(_ context.Context, _ schemas.Caller, server, uri string) (<-chan struct{}, func(), error) {
+	if server == "z" {
+		return nil, nil, &schemas.Error{Code: schemas.CodeMissing, Text: "z does not say when its resources change"}
+	}
+	ch := make(chan struct{}, 1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.follows = append(t.follows, ch)
+	return ch, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.unfollowed++
+	}, nil
 }
 
 func (t *thread) Prompts(context.Context, schemas.Caller) ([]schemas.Prompt, error) {

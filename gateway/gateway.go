@@ -24,6 +24,8 @@ type tools interface {
 type resources interface {
 	Resources(context.Context, schemas.Caller) ([]schemas.Resource, error)
 	ReadResource(ctx context.Context, caller schemas.Caller, server, uri string) (schemas.Result, error)
+	// Follow ticks when a resource was updated, until stop. CodeMissing: its server never says so.
+	Follow(ctx context.Context, caller schemas.Caller, server, uri string) (updates <-chan struct{}, stop func(), err error)
 }
 
 // prompts lists and fills the servers' prompts, and completes arguments.

@@ -208,7 +208,7 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{identity: who, g: g, m: m, version: n.version, able: n.able, level: &n.level}
+	x := &exchange{identity: who, g: g, m: m, n: n, version: n.version, able: n.able, level: &n.level}
 	s := &stream{identity: who, w: w}
 	if accepts(r) {
 		x.note = s.send
@@ -250,9 +250,8 @@ func (g *Gateway) listenSession(w http.ResponseWriter, r *http.Request, n *sessi
 		return
 	}
 	defer leave()
-	defer n.attach(s)()
-	s.comment("open")
-	g.follow(ctx, n.identity, s, func(method string) { s.send(notification(method, nil)) })
+	defer n.attach(s, s.send)()
+	g.follow(ctx, n.identity, s, func() { s.comment("open") }, func(method string) { s.send(notification(method, nil)) })
 }
 
 // open counts a stream that stays open; its context ends with it, the client or the gateway.
@@ -288,8 +287,9 @@ func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter)
 // settle is how long changes are gathered before a client hears of them.
 const settle = 20 * time.Millisecond
 
-// follow tells a client of the lists that change, and gives signs of life in between, until ctx ends or the client does not read.
-func (g *Gateway) follow(ctx context.Context, who identity, s *stream, tell func(method string)) {
+// follow tells a client of the lists that change, and gives signs of life in between, until ctx ends or the client does not read. What it
+// hears of is what changes after started was called.
+func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started func(), tell func(method string)) {
 	var ticks <-chan struct{}
 	if g.opt.Watch != nil {
 		var stop func()
@@ -303,6 +303,7 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, tell func
 	}
 	last, err := look()
 	known := err == nil
+	started()
 	beat := time.NewTicker(g.opt.Quiet)
 	defer beat.Stop()
 	for ctx.Err() == nil && (s == nil || s.fine()) {

@@ -330,9 +330,11 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who identity
 		return
 	}
 	defer leave()
-	s.send(notification("notifications/subscriptions/acknowledged", ack))
-	if len(want) > 0 {
-		g.follow(ctx, who, s, func(method string) {
+	first := func() { s.send(notification("notifications/subscriptions/acknowledged", ack)) }
+	if len(want) == 0 {
+		first()
+	} else {
+		g.follow(ctx, who, s, first, func(method string) {
 			if want[method] {
 				s.send(notification(method, about(m)))
 			}

@@ -40,6 +40,8 @@ type session struct {
 	under map[string]context.CancelFunc // requests of the client by their id
 	asked map[string]chan *message      // ours, by id, until the client answers
 	own   *stream                       // of its own; nil: none is open
+	send  func([]byte)                  // brings a notification to it; nil: nothing can
+	subs  map[string]func()             // resources that it follows, by address; ends that
 	posts int
 	used  time.Time
 	ended bool
@@ -150,7 +152,10 @@ func (n *session) close() {
 	if n.own != nil {
 		stop = append(stop, n.own.close)
 	}
-	n.ended = true
+	for _, end := range n.subs {
+		stop = append(stop, end)
+	}
+	n.ended, n.subs = true, nil
 	n.mu.Unlock()
 	for _, fn := range stop {
 		fn()
@@ -166,7 +171,7 @@ func (n *session) touch() {
 func (n *session) idle() (since time.Time, yes bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.used, n.own == nil && n.posts == 0
+	return n.used, n.own == nil && n.posts == 0 && len(n.subs) == 0
 }
 
 // busy counts a POST that waits for its answer; the returned function ends it.
@@ -183,10 +188,10 @@ func (n *session) busy() (done func()) {
 }
 
 // attach makes s the session's stream; the one before ends.
-func (n *session) attach(s *stream) (detach func()) {
+func (n *session) attach(s *stream, send func([]byte)) (detach func()) {
 	n.mu.Lock()
 	old := n.own
-	n.own = s
+	n.own, n.send = s, send
 	n.mu.Unlock()
 	if old != nil {
 		old.close()
@@ -195,7 +200,7 @@ func (n *session) attach(s *stream) (detach func()) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.own == s {
-			n.own, n.used = nil, time.Now()
+			n.own, n.send, n.used = nil, nil, time.Now()
 		}
 	}
 }

@@ -31,11 +31,13 @@ func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	defer g.forget(n)
-	defer n.attach(s)()
-	s.mu.Lock()
-	s.write([]byte("event: endpoint\ndata: " + strings.TrimSuffix(r.URL.EscapedPath(), "sse") + "message?sessionId=" + id + "\n\n"))
-	s.mu.Unlock()
-	g.follow(ctx, who, s, func(method string) { s.send(notification(method, nil)) })
+	defer n.attach(s, s.send)()
+	first := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.write([]byte("event: endpoint\ndata: " + strings.TrimSuffix(r.URL.EscapedPath(), "sse") + "message?sessionId=" + id + "\n\n"))
+	}
+	g.follow(ctx, who, s, first, func(method string) { s.send(notification(method, nil)) })
 }
 
 // message takes what a client of sse posts.
@@ -101,7 +103,7 @@ func (g *Gateway) converse(ctx context.Context, n *session, m *message, send fun
 	n.mu.Lock()
 	version, able := n.spoken, n.able
 	n.mu.Unlock()
-	x := &exchange{identity: n.identity, g: g, m: m, version: version, able: able, level: &n.level, note: send}
+	x := &exchange{identity: n.identity, g: g, m: m, n: n, version: version, able: able, level: &n.level, note: send}
 	x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
 		return n.ask(ctx, method, params, send)
 	}

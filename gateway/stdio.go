@@ -32,6 +32,7 @@ func (g *Gateway) Stdio(ctx context.Context, caller schemas.Caller, server strin
 	n := &session{identity: identity{caller: caller, server: server}, g: g, version: latest, spoken: latest, under: map[string]context.CancelFunc{}, asked: map[string]chan *message{}}
 	n.level.Store(firstLevel)
 	p := &pipe{g: g, n: n, out: out, cancel: cancel, subs: map[string]context.CancelFunc{}}
+	n.send = p.send
 	defer p.wg.Wait()
 	defer n.close()
 	defer cancel()
@@ -142,7 +143,9 @@ func (p *pipe) take(ctx context.Context, b []byte) {
 	case !m.request():
 		if m.Method == "notifications/initialized" {
 			p.told.Do(func() {
-				p.wg.Go(func() { p.g.follow(ctx, p.n.identity, nil, func(method string) { p.send(notification(method, nil)) }) })
+				p.wg.Go(func() {
+					p.g.follow(ctx, p.n.identity, nil, func() {}, func(method string) { p.send(notification(method, nil)) })
+				})
 			})
 		}
 		p.cancelled(m)
@@ -230,11 +233,13 @@ func (p *pipe) subscribe(ctx context.Context, m *message) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p.subs[string(m.ID)] = cancel
-	p.send(notification("notifications/subscriptions/acknowledged", ack))
+	first := func() { p.send(notification("notifications/subscriptions/acknowledged", ack)) }
 	p.wg.Go(func() {
 		defer cancel()
-		if len(want) > 0 {
-			p.g.follow(ctx, p.n.identity, nil, func(method string) {
+		if len(want) == 0 {
+			first()
+		} else {
+			p.g.follow(ctx, p.n.identity, nil, first, func(method string) {
 				if want[method] {
 					p.send(notification(method, about(m)))
 				}

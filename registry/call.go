@@ -54,7 +54,7 @@ func (r *Registry) Call(ctx context.Context, in schemas.Call) (schemas.Result, e
 			tell = func(params json.RawMessage) { c.Progress(c.inst.conceal(params)) }
 		}
 		return c.paged(ctx, func() (json.RawMessage, error) {
-			if c.Elicit == nil && c.Client == nil && c.Log == nil {
+			if c.Log == nil && !c.asksClient() {
 				return s.Call(ctx, c.tool.Name, c.Args, tell)
 			}
 			return s.CallWith(ctx, c.tool.Name, c.Args, c.hooks(tell))

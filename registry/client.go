@@ -16,11 +16,16 @@ func (c *call) hooks(progress func(json.RawMessage)) session.Hooks {
 	if c.Log != nil {
 		h.Log = func(params json.RawMessage) { c.Log(c.inst.conceal(params)) }
 	}
-	if c.Elicit != nil || c.Client != nil {
+	if c.asksClient() {
 		h.Input = c.input
 		h.Sampling, h.Roots = c.lends(c.Client != nil && c.Client.Sampling), c.lends(c.Client != nil && c.Client.Roots)
 	}
 	return h
+}
+
+// asksClient reports whether the caller speaks MCP itself: then a server hears what that client can do, not what bobbin can.
+func (c *call) asksClient() bool {
+	return c.Origin == schemas.ByGateway || c.Elicit != nil || c.Client != nil
 }
 
 // lends reports whether what the client can do may be asked of it: only where a rule of the thread lets the server.
@@ -71,6 +76,9 @@ func (i *instance) words(ctx context.Context, params json.RawMessage) (json.RawM
 		}
 	}
 	if s := i.t.snap.Load(); why != "" || client == nil || s == nil || !s.policy.Samples(i.name) {
+		if i.t.r.opt.Sample == nil {
+			return nil, i.unsampled(ctx, who, "no model is set here")
+		}
 		return i.sampled(ctx, params)
 	}
 	return i.lent(ctx, who, calls, client, sampleMethod, "", params)

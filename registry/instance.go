@@ -84,7 +84,7 @@ func newInstance(t *thread, s *slot, after *instance) *instance {
 	if s.tools != nil && s.toolsFor == s.id.fingerprint {
 		i.era = s.tools.era
 	}
-	i.sample = t.r.opt.Sample != nil && t.r.opt.Gate != nil && t.cfg.Policy.Samples(i.name)
+	i.sample = t.r.opt.Gate != nil && t.cfg.Policy.Samples(i.name)
 	i.hide = hidden(s.values, t.cfg.Inputs)
 	i.forms = written(i.hide)
 	i.life, i.cancel = context.WithCancel(context.WithoutCancel(t.life))
@@ -296,6 +296,8 @@ func (i *instance) notified(method string, params json.RawMessage) {
 	case "notifications/prompts/list_changed":
 		i.meter.prompts.Add(1)
 		i.t.r.tick(i.t.id)
+	case "notifications/resources/updated":
+		i.meter.updated(params)
 	case "notifications/elicitation/complete":
 		i.asking.complete(params)
 	}
@@ -315,6 +317,7 @@ func (i *instance) list(ctx context.Context, prev *toolset) (*toolset, error) {
 
 // serve watches the session until it ends; nil means that it stops because nobody needs it.
 func (i *instance) serve(tools *toolset) error {
+	i.followAgain()
 	idle := time.NewTimer(i.t.r.opt.IdleStop)
 	defer idle.Stop()
 	var debounce <-chan time.Time

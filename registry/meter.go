@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 )
 
@@ -10,7 +11,10 @@ type meter struct {
 	calls atomic.Int64
 	// Changes that the server announced of its lists.
 	resources, prompts atomic.Int64
-	slots              chan struct{}
+
+	mu      sync.Mutex
+	follows map[string]map[chan struct{}]struct{} // who wants to hear of a resource's updates, by its address
+	slots   chan struct{}
 }
 
 func newMeter(limit int) *meter { return &meter{slots: make(chan struct{}, limit)} }

@@ -129,7 +129,7 @@ func report(b *testing.B, name string, all []time.Duration) {
 }
 
 // run runs all of the app but a door until the end of the benchmark.
-func run(b *testing.B, h *host.Host) {
+func run(b testing.TB, h *host.Host) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

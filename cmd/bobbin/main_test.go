@@ -23,9 +23,11 @@ func TestMain(m *testing.M) {
 			os.Exit(code)
 		},
 		"fakemcp":    func() { os.Exit(fakeMCP()) },
+		"poisonmcp":  func() { os.Exit(poisonMCP()) },
 		"conformant": func() { os.Exit(conformant()) },
 		"swiftmcp":   func() { os.Exit(swiftMCP()) },
 		"floor":      func() { os.Exit(floor()) },
+		"suitemcp":   func() { os.Exit(suiteMCP()) },
 	})
 }
 

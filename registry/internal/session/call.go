@@ -77,6 +77,16 @@ func (s *Session) Complete(ctx context.Context, params json.RawMessage) (json.Ra
 	return s.link.roundTrip(ctx, &request{method: string(mcp.MethodCompletionComplete), params: object})
 }
 
+// Subscribe has the server announce updates of a resource, or no longer; see [Info.Subscribe].
+func (s *Session) Subscribe(ctx context.Context, uri string, on bool) error {
+	method := mcp.MethodResourcesSubscribe
+	if !on {
+		method = mcp.MethodResourcesUnsubscribe
+	}
+	_, err := s.link.roundTrip(ctx, &request{method: string(method), params: fmt.Appendf(nil, `{"uri":%s}`, quote(uri))})
+	return err
+}
+
 // Ping asks for a sign of life: ping, or server/discover since 2026-07-28.
 func (s *Session) Ping(ctx context.Context) error {
 	method := string(mcp.MethodPing)

@@ -134,8 +134,9 @@ func (s *Session) adopt(hand *handshake, got *mcp.InitializeResult) {
 	i.Resources, i.ResourcesChange = c.Resources != nil, c.Resources != nil && c.Resources.ListChanged
 	i.Prompts, i.PromptsChange = c.Prompts != nil, c.Prompts != nil && c.Prompts.ListChanged
 	i.Completions = c.Completions != nil
+	i.Subscribe = c.Resources != nil && c.Resources.Subscribe && !mcp.IsModernProtocol(i.Protocol)
 	if s.modern() {
-		s.meta = openMeta(i.Protocol, s.clientInfo(), s.clientCapabilities())
+		s.meta, s.metas = openMeta(i.Protocol, s.clientInfo(), s.clientCapabilities()), s.openMetas()
 	}
 	if w, ok := s.link.(*web); ok {
 		w.agreed.Store(hand)

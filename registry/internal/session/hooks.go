@@ -62,18 +62,37 @@ func (s *Session) hooked(ctx context.Context, r *request, h Hooks) (json.RawMess
 	if h.Input == nil || !s.modern() {
 		return s.rounds(ctx, r)
 	}
-	caps := s.clientCapabilities()
-	caps.Sampling, caps.Roots = nil, nil
+	r.caps = s.metas[h.kind()]
+	return s.roundsBy(ctx, r, func(ctx context.Context, requests []byte) ([]byte, bool, error) { return s.inputs(ctx, requests, h) })
+}
+
+// kind is the index of what is declared with these hooks.
+func (h Hooks) kind() (n int) {
 	if h.Sampling {
-		caps.Sampling = &mcp.SamplingCapability{}
+		n |= 1
 	}
 	if h.Roots {
-		caps.Roots = &struct {
-			ListChanged bool `json:"listChanged,omitempty"`
-		}{}
+		n |= 2
 	}
-	r.caps = openMeta(s.info.Protocol, s.clientInfo(), caps)
-	return s.roundsBy(ctx, r, func(ctx context.Context, requests []byte) ([]byte, bool, error) { return s.inputs(ctx, requests, h) })
+	return n
+}
+
+// openMetas writes the _meta of requests with hooks, by their kind.
+func (s *Session) openMetas() (metas [4]string) {
+	for n := range metas {
+		caps := s.clientCapabilities()
+		caps.Sampling, caps.Roots = nil, nil
+		if n&1 != 0 {
+			caps.Sampling = &mcp.SamplingCapability{}
+		}
+		if n&2 != 0 {
+			caps.Roots = &struct {
+				ListChanged bool `json:"listChanged,omitempty"`
+			}{}
+		}
+		metas[n] = openMeta(s.info.Protocol, s.clientInfo(), caps)
+	}
+	return metas
 }
 
 // inputs asks all questions of a result at once.

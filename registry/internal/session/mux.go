@@ -19,6 +19,7 @@ type waiter struct {
 	answer   chan answer
 	progress chan note // nil if nobody listens
 	logs     bool
+	stream   bool
 }
 
 // note is a notification about a call.
@@ -37,7 +38,7 @@ const progressQueue = 16
 
 // add registers id. It fails once the stream is over.
 func (m *mux) add(id int64, r *request) (*waiter, error) {
-	w := &waiter{answer: make(chan answer, 1), logs: r.log != nil}
+	w := &waiter{answer: make(chan answer, 1), logs: r.log != nil, stream: r.stream}
 	if r.progress != nil || w.logs {
 		w.progress = make(chan note, progressQueue)
 	}
@@ -109,17 +110,22 @@ func (m *mux) progressed(params []byte) bool {
 func (m *mux) logged(params []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.waiting) != 1 {
+	var only *waiter
+	for _, w := range m.waiting {
+		switch {
+		case w.stream:
+		case only != nil:
+			return false
+		default:
+			only = w
+		}
+	}
+	if only == nil || !only.logs {
 		return false
 	}
-	for _, w := range m.waiting {
-		if !w.logs {
-			return false
-		}
-		select {
-		case w.progress <- note{params: bytes.Clone(params), log: true}:
-		default:
-		}
+	select {
+	case only.progress <- note{params: bytes.Clone(params), log: true}:
+	default:
 	}
 	return true
 }

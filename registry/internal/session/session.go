@@ -89,6 +89,7 @@ type Info struct {
 
 	Tools, Resources, Prompts, Completions      bool
 	ToolsChange, ResourcesChange, PromptsChange bool // announces list changes
+	Subscribe                                   bool // announces updates of single resources, before 2026-07-28
 }
 
 // Session is a live session. All methods may be called concurrently.
@@ -96,7 +97,8 @@ type Session struct {
 	opts  Options
 	link  link
 	info  Info
-	meta  string // the open _meta object of every request; empty before 2026-07-28
+	meta  string    // the open _meta object of every request; empty before 2026-07-28
+	metas [4]string // the same for requests with hooks
 	ids   atomic.Int64
 	shown sync.Map // tool name → *mcp.Tool with x-mcp-header annotations
 
