@@ -99,7 +99,7 @@ func (s *Store) withAdmin(snap *snapshot) schemas.Config {
 		}
 		def.Name = name
 		cfg.Entries = append(cfg.Entries, schemas.Entry{
-			Server: def, Kind: schemas.Admin, Owner: operator, OwnerName: "the operator", Enabled: true, Pins: a.Pins, Shadowed: slugs[schemas.Slug(name)],
+			Server: def, Kind: schemas.Admin, Owner: operator, OwnerName: operator, Enabled: true, Pins: a.Pins, Shadowed: slugs[schemas.Slug(name)],
 			Approval: &schemas.Approval{Fingerprint: def.Fingerprint(), By: a.By, ByName: a.ByName, At: a.At, Definition: def},
 		})
 		slugs[schemas.Slug(name)] = true

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -53,6 +54,18 @@ func (o *Operator) docker(ctx context.Context) (*client.Client, error) {
 	}
 	o.engine = engine
 	return engine, nil
+}
+
+// socket is where the engine's own is on its machine.
+func (o *Operator) socket() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.engine != nil {
+		if path, ok := strings.CutPrefix(o.engine.DaemonHost(), "unix://"); ok && path != "" {
+			return path
+		}
+	}
+	return engineSocket
 }
 
 // failed gives an error of the engine words for the operator, who may see what it says.

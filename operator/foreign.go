@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +22,10 @@ import (
 )
 
 const (
-	buildTime  = 30 * time.Minute
-	maxBuild   = 64 << 20
-	buildLines = 20 // of its log, when a build fails
+	buildTime   = 30 * time.Minute
+	foreignTime = 3 * time.Second
+	maxBuild    = 64 << 20
+	buildLines  = 20 // of its log, when a build fails
 )
 
 // Dockerfile is that of a server's own proxy image: the proxy image with a client of the engine, which runs the base image. It
@@ -142,6 +144,33 @@ func archive(files map[string]string) (io.Reader, error) {
 		}
 	}
 	return &b, w.Close()
+}
+
+// awaitForeign waits until another proxy than bobbin's own takes connections. One that neither does nor ends is left to its work: it
+// may be pulling the base image.
+func (o *Operator) awaitForeign(ctx context.Context, id, port string) error {
+	ctx, cancel := context.WithTimeout(ctx, foreignTime)
+	defer cancel()
+	for {
+		c, ok, err := o.inspect(ctx, id)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case !ok || !c.State.Running:
+			return o.ended(context.WithoutCancel(ctx), id, c)
+		}
+		var d net.Dialer
+		if conn, err := d.DialContext(ctx, "tcp", port); port != "" && err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // feed starts a container and gives it the values of its environment on standard input, which ends then.

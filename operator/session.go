@@ -91,7 +91,7 @@ func (o *Operator) Create(ctx context.Context, w Wanted, tell func(step string))
 	if err != nil {
 		return s, err
 	}
-	binary, err := static(o.opt.Binary)
+	binary, err := o.binary()
 	if err != nil {
 		return s, err
 	}

@@ -62,6 +62,7 @@ type plan struct {
 	image    string // an id: sha256:…
 	binary   string
 	folder   string // holds the socket, outside
+	engine   string // its socket, outside; for a proxy image alone
 }
 
 // serverSpec is the whole container of a server behind bobbin's own proxy. What runs in it is told to the proxy when it is up, so
@@ -96,7 +97,7 @@ func foreignSpec(p plan) client.ContainerCreateOptions {
 	c.Config.OpenStdin, c.Config.StdinOnce, c.Config.AttachStdin = true, true, true
 	c.HostConfig.ReadonlyRootfs = !p.server.Writable
 	if p.server.AllowDockerSocket {
-		c.HostConfig.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: engineSocket, Target: engineSocket}}
+		c.HostConfig.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: p.engine, Target: engineSocket}}
 	}
 	published(&c, p.server.ProxyOptions.Port, 0)
 	onNetwork(&c, p.prefix.network(p.server.Name), p.server.Name)

@@ -134,10 +134,11 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 		if p.image, err = r.build(ctx); err != nil {
 			return err
 		}
+		p.engine = o.socket()
 		c = foreignSpec(p)
 	} else {
 		p.image = base.ID
-		if p.binary, err = static(o.opt.Binary); err != nil {
+		if p.binary, err = o.binary(); err != nil {
 			return err
 		}
 		if line, err = r.command(base); err != nil {
@@ -190,7 +191,8 @@ func (r *run) fetch(ctx context.Context, name string, pulling func() error) (ima
 	defer cancel()
 	pull, err := engine.ImagePull(long, name, client.ImagePullOptions{})
 	if err == nil {
-		err = errors.Join(pull.Wait(long), pull.Close())
+		err = pull.Wait(long)
+		_ = pull.Close()
 	}
 	if err == nil {
 		found, err = engine.ImageInspect(ctx, name)
@@ -277,6 +279,11 @@ func (r *run) bring(ctx context.Context, c client.ContainerCreateOptions, line c
 		return err
 	}
 	m.Port = portOf(made, r.server.ProxyOptions.Port)
+	if r.server.ProxyImage != "" {
+		if err := o.awaitForeign(ctx, id, m.Port); err != nil {
+			return err
+		}
+	}
 	if err := o.remember(name, m); err != nil {
 		return err
 	}

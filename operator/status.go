@@ -51,6 +51,7 @@ type Status struct {
 	Env         map[string]string `json:"env,omitempty"`     // values masked
 	Headers     map[string]string `json:"headers,omitempty"` // values masked
 	Allow       []string          `json:"allow,omitempty"`
+	Socket      bool              `json:"docker_socket,omitempty"` // it has the engine's, and is root here by that
 	Tools       int               `json:"tools"`
 	Restarts    int               `json:"restarts"`
 	Sessions    []string          `json:"sessions,omitempty"`
@@ -104,7 +105,7 @@ func (o *Operator) written(s Server, f File) Status {
 		return st
 	}
 	opt := s.ProxyOptions
-	st.Proxy, st.AllowOrigin = cmp.Or(s.ProxyImage, "bobbin"), opt.Origin
+	st.Proxy, st.AllowOrigin, st.Socket = cmp.Or(s.ProxyImage, "bobbin"), opt.Origin, s.ProxyImage != "" && s.AllowDockerSocket
 	st.Configured = net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port))
 	st.Container, st.Network = names(f.Prefix).server(s.Name), names(f.Prefix).network(s.Name)
 	st.URL = insideURL(s, "/sse")

@@ -244,6 +244,13 @@ func (m *Main) tellStarted(s operator.Status) {
 		m.sayf("%s is remote: no action needed", s.Name)
 		return
 	}
+	if s.Socket {
+		m.warnf("%s has the engine's socket, by which its proxy image is root on this machine", s.Name)
+	}
+	if s.Proxy != "bobbin" {
+		m.sayf("%s is %s · %s", s.Name, s.State, cmp.Or(s.Effective, s.URL))
+		return
+	}
 	m.sayf("%s is %s · %d tools · %s", s.Name, s.State, s.Tools, cmp.Or(s.Effective, s.URL))
 }
 
