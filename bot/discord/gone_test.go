@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,12 @@ func TestGone_AfterItsGraceAndARestart(t *testing.T) {
 	lost, kept := ch.Thread(ann, "lost"), ch.Thread(ann, "kept")
 	dir, text := state(t)
 	m := &mind{}
+	left := func(ctx context.Context) ([]schemas.ThreadID, error) { // what was dropped is stored no more
+		all, err := stored(lost.ID, kept.ID)(ctx)
+		return slices.DeleteFunc(all, func(id schemas.ThreadID) bool { return slices.Contains(m.drops(), id) }), err
+	}
 	keep := func(grace time.Duration) func(*discord.Options) {
-		return func(o *discord.Options) { o.State, o.Grace, o.Threads = dir, grace, stored(lost.ID, kept.ID) }
+		return func(o *discord.Options) { o.State, o.Grace, o.Threads = dir, grace, left }
 	}
 	_, stop := live(t, f, m, keep(time.Hour))
 	f.As(ann, lost).Say("/mcp list")
