@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -46,7 +45,7 @@ func (m *Main) chat(ctx context.Context, caller schemas.Caller) error {
 	}
 	defer func() { _ = logFile.Close() }()
 	back := newCallbackPage()
-	h, err := m.open(ctx, slog.New(slog.NewTextHandler(logFile, nil)), host.Connect{Local: back.Open})
+	h, err := m.open(ctx, m.logger(logFile), host.Connect{Local: back.Open})
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -50,7 +49,7 @@ func (m *Main) gatewayStdio(ctx context.Context, caller schemas.Caller, server s
 	}
 	defer func() { _ = logFile.Close() }()
 	back := newCallbackPage()
-	h, err := m.open(ctx, slog.New(slog.NewTextHandler(logFile, nil)), host.Connect{Local: back.Open})
+	h, err := m.open(ctx, m.logger(logFile), host.Connect{Local: back.Open})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (m *Main) inspect(ctx context.Context, x inspection) error {
 		return err
 	}
 	defer own.Close() //nolint:errcheck // only a handle
-	log := slog.New(slog.NewTextHandler(m.Err, nil))
+	log := m.logger(m.Err)
 	b, err := newBench(x.Operator, own, log)
 	if err != nil {
 		return err

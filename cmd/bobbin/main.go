@@ -42,6 +42,8 @@ type Main struct {
 	Clients string   // --oauth-clients
 	Allow   []string // --allow-internal
 
+	LogFormat string // --log-format: text or json
+
 	containers containerFlags
 	models     modelFlags
 	origin     func() string     // where clients reach the gateway; nil: nowhere
@@ -98,7 +100,10 @@ func (m *Main) command() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			return fromEnvironment(c.Flags())
+			if err := fromEnvironment(c.Flags()); err != nil {
+				return err
+			}
+			return checkLogFormat(m.LogFormat)
 		},
 	}
 	f := root.PersistentFlags()
@@ -106,6 +111,7 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
 	f.StringVar(&m.Clients, "oauth-clients", "", "file of applications registered at authorization servers, by issuer (BOBBIN_OAUTH_CLIENTS)")
 	f.StringSliceVar(&m.Allow, "allow-internal", nil, "host, origin or prefix of a private network that connectors may reach; may be repeated (BOBBIN_ALLOW_INTERNAL)")
+	f.StringVar(&m.LogFormat, "log-format", "text", "how log lines are written: text or json (BOBBIN_LOG_FORMAT)")
 	m.containers.add(f)
 	m.models.add(f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -78,7 +77,7 @@ func (m *Main) proxy(ctx context.Context, flags *proxyFlags, command []string) e
 	if flags.echo {
 		echo = m.Err
 	}
-	p, err := proxy.New(ctx, proxy.Options{Origin: flags.origin, Echo: echo, Token: token, Root: root, Env: theirs(os.Environ()), Log: slog.New(slog.NewTextHandler(m.Err, nil))})
+	p, err := proxy.New(ctx, proxy.Options{Origin: flags.origin, Echo: echo, Token: token, Root: root, Env: theirs(os.Environ()), Log: m.logger(m.Err)})
 	if err != nil {
 		return err
 	}

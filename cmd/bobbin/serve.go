@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -51,7 +50,7 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(m.Err, nil))
+	log := m.logger(m.Err)
 	login, err := flags.login()
 	if err != nil {
 		return err

@@ -57,6 +57,9 @@ func New(o Options) (*Provider, error) {
 	return &Provider{l, self, o.Responses}, nil
 }
 
+// BaseURL is where its API is, with a slash at the end.
+func (p *Provider) BaseURL() string { return p.link.BaseURL() }
+
 // Stream implements agent.Provider.
 func (p *Provider) Stream(ctx context.Context, r agent.Request) iter.Seq2[agent.Event, error] {
 	if p.newer {
