@@ -26,7 +26,7 @@ const (
 // perform runs the calls of a step and gives their results in the order of the calls: neighbours that only read at once, the
 // others one by one. When ctx ends, what has not begun does not run; every call has a result.
 func (t *turn) perform(ctx context.Context, calls []Call, o *offer) Message {
-	results, answered := make([]Result, len(calls)), make([]string, len(calls))
+	results, answered := make([]Result, len(calls)), make([][]string, len(calls))
 	jobs := make([]job, len(calls))
 	for i, c := range calls {
 		jobs[i] = t.job(c, o)
@@ -61,8 +61,8 @@ func (t *turn) perform(ctx context.Context, calls []Call, o *offer) Message {
 	for i := range results {
 		m.Parts = append(m.Parts, Part{Result: &results[i]})
 	}
-	for _, s := range answered {
-		t.heard(s)
+	for _, servers := range answered {
+		t.heard(servers...)
 	}
 	return m
 }
@@ -73,15 +73,17 @@ type job struct {
 	name     string // for people
 	from     string // who answers
 	readOnly bool
-	problem  string // why it cannot run, for the model
-	server   string // whose words it may bring, "" if only bobbin's
+	problem  string   // why it cannot run, for the model
+	servers  []string // whose words it may bring
 	do       func(ctx context.Context, waiting func(string)) (schemas.Result, error)
 }
 
-// heard notes that the model reads words of a server.
-func (t *turn) heard(server string) {
-	if server != "" && !slices.Contains(t.answered, server) {
-		t.answered = append(t.answered, server)
+// heard notes that the model reads words of servers.
+func (t *turn) heard(servers ...string) {
+	for _, s := range servers {
+		if s != "" && !slices.Contains(t.answered, s) {
+			t.answered = append(t.answered, s)
+		}
 	}
 }
 
@@ -102,14 +104,12 @@ func (t *turn) job(c Call, o *offer) job {
 		j.problem = "the arguments are too large, so it did not run"
 		return j
 	}
-	j.name, j.from, j.readOnly, j.server = u.name, u.from, u.readOnly, u.server
-	if u.reads {
-		var in struct {
-			Server string `json:"server"`
-		}
-		_ = json.Unmarshal(c.Args, &in) // it is an object; without a server nothing is read
-		j.server = in.Server
-		j.from = cmp.Or(label(in.Server), j.from)
+	j.name, j.from, j.readOnly = u.name, u.from, u.readOnly
+	if u.whose != nil {
+		j.servers = u.whose(c.Args)
+	}
+	if u.reads && len(j.servers) > 0 {
+		j.from = cmp.Or(label(j.servers[0]), j.from)
 	}
 	caller, wary := t.caller, slices.Clone(t.answered)
 	j.do = func(ctx context.Context, waiting func(string)) (schemas.Result, error) {
@@ -125,13 +125,13 @@ func (t *turn) never(ctx context.Context, j job) Result {
 	return Result{ID: j.call.ID, Name: j.call.Name, Text: bracketed(why + "; it did not run"), Failed: true}
 }
 
-// execute runs one call and words what came of it; server is whose words are in it.
-func (t *turn) execute(ctx context.Context, j job, place int) (out Result, server string) {
+// execute runs one call and words what came of it; servers is whose words are in it.
+func (t *turn) execute(ctx context.Context, j job, place int) (out Result, servers []string) {
 	out = Result{ID: j.call.ID, Name: j.call.Name, Failed: true}
 	if j.do == nil {
 		out.Text = bracketed(j.problem)
 		t.board.step(place, func(s *schemas.Step) { s.State, s.Why = schemas.StepFailed, first(j.problem, 200) })
-		return out, ""
+		return out, nil
 	}
 	began, pause := time.Now(), t.pause(place)
 	r, err := j.do(ctx, pause.tell)
@@ -148,7 +148,7 @@ func (t *turn) execute(ctx context.Context, j job, place int) (out Result, serve
 				s.State, s.Why = schemas.StepFailed, "the tool says that it failed"
 			}
 		})
-		return out, j.server
+		return out, j.servers
 	}
 	state, words, receipt := worded(err)
 	if ctx.Err() != nil {
@@ -162,11 +162,11 @@ func (t *turn) execute(ctx context.Context, j job, place int) (out Result, serve
 	} else {
 		out.Text = fenced(j.from, words) // it may hold a server's own words
 		if c := schemas.CodeOf(err); c == schemas.CodeFailed || c == schemas.CodeNotReady {
-			server = j.server
+			servers = j.servers
 		}
 	}
 	t.board.step(place, func(s *schemas.Step) { s.State, s.Took, s.Why, s.Receipt = state, took, first(words, 500), receipt })
-	return out, server
+	return out, servers
 }
 
 // worded gives the state and the words of a call that has no result.

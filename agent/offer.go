@@ -21,11 +21,11 @@ type offer struct {
 
 // usable is one tool, whoever has it.
 type usable struct {
-	name     string // for people
-	from     string // whose results it gives
-	server   string // whose words they bring, "" if only bobbin's
-	reads    bool   // its arguments name that server
-	hidden   bool   // it has to be found before it is shown
+	name     string                              // for people
+	from     string                              // whose results it gives
+	whose    func(args json.RawMessage) []string // servers whose words a call's result brings; nil: only bobbin's
+	reads    bool                                // one resource, of the first of them
+	hidden   bool                                // it has to be found before it is shown
 	readOnly bool
 	input    json.RawMessage
 	do       func(ctx context.Context, c schemas.Caller, args json.RawMessage, wary []string, waiting func(string)) (schemas.Result, error)
@@ -87,7 +87,7 @@ func shown(t schemas.Tool) Tool {
 
 func (t *turn) serverTool(tool schemas.Tool) *usable {
 	return &usable{
-		name: tool.Full(), from: tool.Full(), server: tool.Server, readOnly: tool.ReadOnly && tool.Held == "", input: tool.Input,
+		name: tool.Full(), from: tool.Full(), whose: always(tool.Server), readOnly: tool.ReadOnly && tool.Held == "", input: tool.Input,
 		do: func(ctx context.Context, c schemas.Caller, args json.RawMessage, wary []string, waiting func(string)) (schemas.Result, error) {
 			return t.a.opt.Tools.Call(ctx, schemas.Call{Caller: c, Origin: schemas.ByAssistant, Tool: tool.Model, Args: args, Wary: wary, Waiting: waiting})
 		},
@@ -95,12 +95,8 @@ func (t *turn) serverTool(tool schemas.Tool) *usable {
 }
 
 func (t *turn) ownTool(tool schemas.Tool) (Tool, *usable) {
-	server := ownServer // what a command wrote, or a new server says
-	if tool.ReadOnly {
-		server = ""
-	}
 	return shown(tool), &usable{
-		name: tool.Name, server: server, from: ownServer + "." + tool.Name, readOnly: tool.ReadOnly, input: tool.Input,
+		name: tool.Name, whose: t.ownWords(tool), from: ownServer + "." + tool.Name, readOnly: tool.ReadOnly, input: tool.Input,
 		do: func(ctx context.Context, c schemas.Caller, args json.RawMessage, wary []string, _ func(string)) (schemas.Result, error) {
 			if !tool.ReadOnly { // a card may have to be answered first
 				t.clock.pause()
@@ -108,6 +104,36 @@ func (t *turn) ownTool(tool schemas.Tool) (Tool, *usable) {
 			}
 			return t.a.opt.Own.CallOwn(ctx, c, tool.Name, args, wary)
 		},
+	}
+}
+
+// always is the same server for all arguments.
+func always(server string) func(json.RawMessage) []string {
+	return func(json.RawMessage) []string { return []string{server} }
+}
+
+// named is what arguments name under a key.
+func named(args json.RawMessage, key string) string {
+	var all map[string]json.RawMessage
+	var name string
+	if json.Unmarshal(args, &all) == nil {
+		_ = json.Unmarshal(all[key], &name) // what is no text names nothing
+	}
+	return name
+}
+
+// ownWords is whose words one of bobbin's own tools brings: what a command wrote, what a new server says, why others failed.
+func (t *turn) ownWords(tool schemas.Tool) func(json.RawMessage) []string {
+	if !tool.ReadOnly {
+		return func(args json.RawMessage) []string { return []string{ownServer, named(args, "name")} }
+	}
+	return func(json.RawMessage) (servers []string) {
+		for _, s := range t.statuses {
+			if s.Why != "" {
+				servers = append(servers, s.Name)
+			}
+		}
+		return servers
 	}
 }
 

@@ -63,16 +63,32 @@ func (t *turn) resourceTools(ctx context.Context, o *offer) {
 	if t.a.opt.Resources == nil {
 		return
 	}
-	statuses, err := t.a.opt.Resources.Status(ctx, t.caller.Thread)
-	if err != nil || !slices.ContainsFunc(statuses, func(st schemas.Status) bool { return st.Resources }) {
+	var err error
+	if t.statuses, err = t.a.opt.Resources.Status(ctx, t.caller.Thread); err != nil {
+		t.statuses = nil
+	}
+	var offering []string
+	for _, s := range t.statuses {
+		if s.Resources {
+			offering = append(offering, s.Name)
+		}
+	}
+	if len(offering) == 0 {
 		return
 	}
 	list := Tool{Name: listName, Description: "Lists the resources (documents and data) that this thread's servers offer to read.",
 		Input: json.RawMessage(`{"type":"object","properties":{"server":{"type":"string","description":"Only those of this server."}}}`)}
-	o.add(list, &usable{name: listName, from: ownServer + "." + listName, server: ownServer, readOnly: true, input: list.Input, do: t.listResources})
+	o.add(list, &usable{name: listName, from: ownServer + "." + listName, readOnly: true, input: list.Input, do: t.listResources,
+		whose: func(args json.RawMessage) []string {
+			if one := named(args, "server"); one != "" {
+				return []string{one}
+			}
+			return offering
+		}})
 	read := Tool{Name: readName, Description: "Reads one resource of a server. Addresses are in list_resources, or a member names one as @server:uri.",
 		Input: json.RawMessage(`{"type":"object","properties":{"server":{"type":"string"},"uri":{"type":"string"}},"required":["server","uri"]}`)}
-	o.add(read, &usable{name: readName, from: ownServer + "." + readName, reads: true, readOnly: true, input: read.Input, do: t.readResource})
+	o.add(read, &usable{name: readName, from: ownServer + "." + readName, reads: true, readOnly: true, input: read.Input, do: t.readResource,
+		whose: func(args json.RawMessage) []string { return []string{named(args, "server")} }})
 }
 
 func (t *turn) listResources(ctx context.Context, c schemas.Caller, args json.RawMessage, _ []string, _ func(string)) (schemas.Result, error) {

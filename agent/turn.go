@@ -28,7 +28,8 @@ type live struct {
 	choice   Choice
 	found    []string // names for models of tools that searches found, the oldest first
 	newFound bool
-	answered []string // servers whose words the model reads in this answer
+	statuses []schemas.Status // of the thread's servers, as of the step
+	answered []string         // servers whose words the model reads in this answer
 	room     atomic.Int32
 	steps    [][][sha256.Size]byte // calls of the last steps with their results
 	spent    int                   // tokens
