@@ -121,7 +121,7 @@ func (a *Agent) Models(_ context.Context, id schemas.ThreadID) ([]schemas.Model,
 	chosen := a.chosen(s).Name
 	var list []schemas.Model
 	for _, m := range a.opt.Models {
-		list = append(list, schemas.Model{Name: m.Name, Window: m.Window, Chosen: m.Name == chosen})
+		list = append(list, schemas.Model{Name: m.Name, Window: m.Window, Chosen: m.Name == chosen, Tools: maxTools, ToolTokens: m.toolTokens()})
 	}
 	return list, nil
 }

@@ -20,8 +20,10 @@ const (
 )
 
 // budget is how many tokens servers' tools may cost.
-func (t *turn) budget() int {
-	window := t.choice.Window
+func (t *turn) budget() int { return t.choice.toolTokens() }
+
+func (c Choice) toolTokens() int {
+	window := c.Window
 	if window <= 0 {
 		window = unknownWindow
 	}

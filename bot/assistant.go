@@ -305,6 +305,47 @@ func chosen(ms []schemas.Model) schemas.Model {
 	return ms[max(0, slices.IndexFunc(ms, func(m schemas.Model) bool { return m.Chosen }))]
 }
 
+// searched says that with these servers, of all, the assistant begins to search among tools; "" if it does not, or did before.
+func (b *Bot) searched(ctx context.Context, thread schemas.ThreadID, all, these []schemas.Status) string {
+	ms, err := b.models(ctx, thread)
+	if err != nil || len(ms) == 0 {
+		return ""
+	}
+	sum := func(ss []schemas.Status) (tools, tokens int) {
+		for _, s := range ss {
+			tools, tokens = tools+s.Tools, tokens+s.Tokens
+		}
+		return tools, tokens
+	}
+	m := chosen(ms)
+	over := func(tools, tokens int) bool {
+		return m.Tools > 0 && tools > m.Tools || m.ToolTokens > 0 && tokens > m.ToolTokens
+	}
+	tools, tokens := sum(all)
+	news, cost := sum(these)
+	if !over(tools, tokens) || over(tools-news, tokens-cost) {
+		return ""
+	}
+	return count(tools, "tool", "tools") + " here, " + about(tokens) + " tokens: the assistant searches among them from now on"
+}
+
+// searchFact says the same of a connector that was looked at, on its card.
+func (b *Bot) searchFact(ctx context.Context, thread schemas.ThreadID, r *remote) []Fact {
+	if r.probe == nil {
+		return nil
+	}
+	all, err := b.opt.Tools.Status(ctx, thread)
+	if err != nil {
+		return nil
+	}
+	news := schemas.Status{Name: r.draft.Server.Name, Tools: len(r.probe.Tools), Tokens: r.probe.Tokens}
+	all = append(slices.DeleteFunc(slices.Clone(all), func(s schemas.Status) bool { return s.Name == news.Name }), news)
+	if text := b.searched(ctx, thread, all, []schemas.Status{news}); text != "" {
+		return []Fact{{Label: "then", Value: text}}
+	}
+	return nil
+}
+
 // modelNames completes a model's name.
 func (b *Bot) modelNames(ctx context.Context, thread schemas.ThreadID) (all []string) {
 	ms, err := b.models(ctx, thread)

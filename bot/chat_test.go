@@ -398,3 +398,21 @@ func TestChatVerbs_DiscordLimits(t *testing.T) {
 		t.Errorf("%d verbs, %d characters", n, total)
 	}
 }
+
+// TestChat_SearchFromHere: who adds the server that makes the assistant search is told so, and nobody else.
+func TestChat_SearchFromHere(t *testing.T) {
+	w, p := talking(t)
+	p.models[0].Tools, p.models[0].ToolTokens = 3, 100_000
+	add := func(name string, tools int) bot.Reply {
+		for i := range tools {
+			w.toolsOf[name] = append(w.toolsOf[name], schemas.Tool{Server: name, Name: fmt.Sprint("t", i)})
+		}
+		return w.press(alice(), w.say(alice(), `/mcp add-json `+name+` {"command":"x"}`), "Confirm")
+	}
+	const words = "the assistant searches among them from now on"
+	for i, n := range []int{3, 2, 1} {
+		if got := flat(add(fmt.Sprint("s", i), n)); strings.Contains(got, words) != (i == 1) || i == 1 && !strings.Contains(got, "5 tools here, about 10,000 tokens") {
+			t.Errorf("server %d: %s", i, got)
+		}
+	}
+}

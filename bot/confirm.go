@@ -249,6 +249,9 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 	if len(r.Blocks) == 0 {
 		r.Blocks = []Block{{Text: "done"}}
 	}
+	if text := b.searched(ctx, t.caller.Thread, statuses, seen); text != "" {
+		r.Blocks = append(r.Blocks, Block{Text: text})
+	}
 	if len(blocks) == 0 && len(seen) > 1 {
 		r.Blocks = append([]Block{{Text: count(len(seen), "server: ", "servers: ") + tally(seen)}}, r.Blocks...)
 	}

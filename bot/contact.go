@@ -26,6 +26,7 @@ type remote struct {
 	client string         // client id that an upload named
 	probe  *schemas.Probe // what its host says of itself; nil: it was not asked
 	signed *schemas.Offer // where the member signed in for it
+	then   []Fact         // what the assistant does once it is there
 }
 
 // contact looks at the server, at its host and nowhere else, and goes on with what it answers.

@@ -51,6 +51,9 @@ func (b *Bot) proposed(ctx context.Context, t turn, edit schemas.Edit, seen *rem
 			return Reply{}, err
 		}
 	}
+	if seen != nil {
+		seen.then = b.searchFact(ctx, t.caller.Thread, seen)
+	}
 	return b.proposal(t.caller, edit, p, seen), nil
 }
 
@@ -196,7 +199,7 @@ func (b *Bot) cardBlocks(p schemas.Proposal, seen *remote) []Block {
 		}
 	}
 	if seen != nil {
-		blocks = append(blocks, Block{Facts: seen.facts()})
+		blocks = append(blocks, Block{Facts: append(seen.facts(), seen.then...)})
 	}
 	if len(p.Kept) > 0 {
 		blocks = append(blocks, Block{Text: kept(p.Kept)})

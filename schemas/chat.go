@@ -76,6 +76,8 @@ type Model struct {
 	Name   string // "anthropic/claude-sonnet-5": the provider, a slash, the model's own name
 	Window int    // tokens that it reads at most; 0 = unknown
 	Chosen bool   // in this thread
+	// Tools and ToolTokens are what servers may offer at most for the assistant to read all of it; above, it searches.
+	Tools, ToolTokens int
 }
 
 // Usage is what the assistant spent in a time.
