@@ -56,7 +56,14 @@ func TestSession(t *testing.T) { // D04, D06, D29, D31, D35, D50 to D54, D56
 	env := map[string]string{}
 	vars, err := y.SessionEnv(t.Context(), "s1")
 	y.must(err)
-	seen := y.docker("exec", s.Container, "sh", "-c", "tr '\\0' '\\n' < /proc/$(pgrep -x sleep || echo 1)/environ")
+	seen := ""
+	until(t, "the driver runs", 10*time.Second, func() bool {
+		seen = y.docker("exec", s.Container, "python3", "-c", `
+import glob
+for p in glob.glob("/proc/[0-9]*/cmdline"):
+    if open(p, "rb").read() == b"sleep\x00600\x00": print(open(p.replace("cmdline", "environ"), "rb").read().decode().replace("\0", "\n"))`)
+		return seen != ""
+	})
 	for _, v := range vars {
 		env[v.Name] = v.Value.Reveal()
 		if !strings.Contains(seen, v.Name+"="+v.Value.Reveal()) {
