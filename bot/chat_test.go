@@ -402,7 +402,9 @@ func TestChatVerbs_DiscordLimits(t *testing.T) {
 // TestChat_SearchFromHere: who adds the server that makes the assistant search is told so, and nobody else.
 func TestChat_SearchFromHere(t *testing.T) {
 	w, p := talking(t)
-	p.models[0].Tools, p.models[0].ToolTokens = 3, 100_000
+	for i := range p.models {
+		p.models[i].Tools, p.models[i].ToolTokens = 3, 100_000
+	}
 	add := func(name string, tools int) bot.Reply {
 		for i := range tools {
 			w.toolsOf[name] = append(w.toolsOf[name], schemas.Tool{Server: name, Name: fmt.Sprint("t", i)})
