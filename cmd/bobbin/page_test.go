@@ -48,7 +48,11 @@ type drawing struct {
 				Cells []string
 			}
 		}
-		File *struct{ Name, URL string }
+		File   *struct{ Name, URL string }
+		Answer *struct {
+			Text json.RawMessage
+			Why  string
+		}
 	} `json:"blocks"`
 	Form *struct {
 		Title  string
@@ -324,6 +328,9 @@ func (d drawing) text() string {
 		}
 		if b.File != nil {
 			add(b.File.Name)
+		}
+		if b.Answer != nil {
+			add(string(b.Answer.Text), b.Answer.Why)
 		}
 	}
 	if d.Form != nil {
