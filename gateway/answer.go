@@ -57,8 +57,9 @@ type exchange struct {
 	able    abilities
 	level   *atomic.Int32 // of log messages; nil = none
 	cancel  context.CancelFunc
-	// note brings a notification about this request to the client; nil where it cannot. Not concurrent.
-	note func([]byte)
+	// hears says that the client can be told of this request while it is under way; note does it, nil while nobody listens.
+	hears bool
+	note  func([]byte)
 	// ask puts a request to the client and waits for the result; nil where it cannot. key is the server's own, "" if it gave none.
 	ask func(ctx context.Context, key, method string, params []byte) (json.RawMessage, error)
 
@@ -69,12 +70,7 @@ func (x *exchange) modern() bool { return x.version == modern }
 
 // tell brings a notification to the client.
 func (x *exchange) tell(method string, params []byte) {
-	if x.note == nil {
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.note(notification(method, params))
+	x.send(notification(method, params))
 }
 
 // begin counts an exchange among those under way; false when there are too many. ctx ends with the gateway, too.

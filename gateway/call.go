@@ -57,7 +57,7 @@ func refused(err error) *fault {
 // wish is a call with what this client hears and answers of it.
 func (x *exchange) wish() schemas.Call {
 	in := schemas.Call{Caller: x.caller, Origin: schemas.ByGateway, Whole: true, Elicit: x.question(), Client: x.client()}
-	if token := x.m.params.Meta.Progress; token != nil && x.note != nil {
+	if token := x.m.params.Meta.Progress; token != nil && x.hears {
 		in.Progress = func(params json.RawMessage) {
 			if p := withToken(params, token); p != nil {
 				x.tell("notifications/progress", p)
@@ -71,7 +71,7 @@ func (x *exchange) wish() schemas.Call {
 			}
 		}
 	}
-	if x.note != nil && x.level != nil {
+	if x.hears && x.level != nil {
 		in.Log = x.log
 	}
 	return in

@@ -12,7 +12,7 @@ import (
 const variable = "BOBBIN_GATEWAY_TOKEN"
 
 // bridge is the program by which clients that know only stdio reach a server over HTTP.
-const bridge = "mcp-remote@0.1.38"
+const bridge = "mcp-remote@0.15.1"
 
 // Entry is what plugs a thread into a client: "claude-desktop", "claude-code", "vscode" or "cursor". It holds no token: each client takes one
 // in its own way. Who sits at this machine gets an entry that starts bobbin itself and needs none.

@@ -211,7 +211,7 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 	x := &exchange{identity: who, g: g, m: m, n: n, version: n.version, able: n.able, level: &n.level}
 	s := &stream{identity: who, w: w}
 	if accepts(r) {
-		x.note = s.send
+		x.note, x.hears = s.send, true
 		x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
 			return n.ask(ctx, method, params, x.send)
 		}
@@ -227,9 +227,10 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 		refuse(w, http.StatusBadRequest, m.ID, codeInvalid, "a request with this id is under way already")
 		return
 	}
-	defer n.delist(m.ID)
-	defer s.breathe(g.opt.Quiet, x.note != nil)()
-	s.finish(x.answer(ctx), m.ID, http.StatusOK)
+	defer s.breathe(g.opt.Quiet, x.hears)()
+	o := x.answer(ctx)
+	n.delist(m.ID) // before the client can know
+	s.finish(o, m.ID, http.StatusOK)
 }
 
 // send brings a whole message to the client about this request.

@@ -49,7 +49,7 @@ func (g *Gateway) postModern(w http.ResponseWriter, r *http.Request, who identit
 		s.finish(o, m.ID, status)
 		return
 	}
-	x.note = note
+	x.note, x.hears = note, note != nil
 	ctx, end, ok := g.begin(r.Context(), x)
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, m.ID, codeServer, "too many requests are under way; it did not run")
@@ -198,7 +198,7 @@ func (x *exchange) listen(note func([]byte)) {
 // startJob begins a request on a goroutine of its own; nil when there are too many.
 func (g *Gateway) startJob(ctx context.Context, x *exchange) *job {
 	j := &job{x: x, digest: digest(x.m), questions: make(chan *question), done: make(chan outcome, 1)}
-	x.note = func([]byte) {} // so that they are asked for; listen says where they go
+	x.hears = true // listen says where
 	_ = json.Unmarshal(x.m.params.Responses, &j.given)
 	x.ask = func(ctx context.Context, key, method string, params []byte) (json.RawMessage, error) {
 		if raw := j.early(key); raw != nil {

@@ -103,7 +103,7 @@ func (g *Gateway) converse(ctx context.Context, n *session, m *message, send fun
 	n.mu.Lock()
 	version, able := n.spoken, n.able
 	n.mu.Unlock()
-	x := &exchange{identity: n.identity, g: g, m: m, n: n, version: version, able: able, level: &n.level, note: send}
+	x := &exchange{identity: n.identity, g: g, m: m, n: n, version: version, able: able, level: &n.level, note: send, hears: true}
 	x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
 		return n.ask(ctx, method, params, send)
 	}
@@ -117,6 +117,7 @@ func (g *Gateway) converse(ctx context.Context, n *session, m *message, send fun
 		answer(wrong(codeInvalid, "a request with this id is under way already"))
 		return
 	}
-	defer n.delist(m.ID)
-	answer(x.answer(ctx))
+	o := x.answer(ctx)
+	n.delist(m.ID)
+	answer(o)
 }

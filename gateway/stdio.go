@@ -213,8 +213,9 @@ func (p *pipe) modern(ctx context.Context, m *message) {
 			p.send(wrong(codeInvalid, "a request with this id is under way already").frame(nil, m.ID))
 			return
 		}
-		defer p.n.delist(m.ID)
-		if o, _ := p.g.round(ctx, x, p.send); !o.none() {
+		o, _ := p.g.round(ctx, x, p.send)
+		p.n.delist(m.ID)
+		if !o.none() {
 			p.send(o.frame(nil, m.ID))
 		}
 	})

@@ -221,11 +221,10 @@ func (s *tokens) load() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &schemas.Error{Code: schemas.CodeInternal, Text: "the gateway's tokens cannot be read", Err: err}
 	}
-	s.read = time.Now()
-	if sum := durable.Sum(raw); s.all != nil && sum == s.raw {
+	sum := durable.Sum(raw)
+	if s.all != nil && sum == s.raw {
+		s.read = time.Now()
 		return nil
-	} else {
-		s.raw = sum
 	}
 	var k kept
 	if len(raw) > 0 {
@@ -233,7 +232,7 @@ func (s *tokens) load() error {
 			return &schemas.Error{Code: schemas.CodeInternal, Text: "the gateway's tokens cannot be read", Err: err}
 		}
 	}
-	s.all, s.key = map[string]*token{}, k.Key
+	s.all, s.key, s.raw, s.read = map[string]*token{}, k.Key, sum, time.Now()
 	for _, t := range k.Tokens {
 		s.all[t.ID] = t
 	}

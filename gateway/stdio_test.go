@@ -1,0 +1,177 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bobbin/gateway"
+	"bobbin/schemas"
+)
+
+// piped is a client on a pair of streams.
+func piped(t *testing.T, h *house) (say func(string), heard <-chan string, done <-chan error, hangUp func()) {
+	in, out := io.Pipe()
+	back, answers := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- h.Stdio(context.WithoutCancel(t.Context()), ann, "", in, answers)
+		_ = answers.Close()
+	}()
+	lines := make(chan string, 64)
+	go func() {
+		defer close(lines)
+		s := bufio.NewScanner(back)
+		s.Buffer(nil, 1<<20)
+		for s.Scan() {
+			lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() { _ = out.Close(); _ = back.Close() })
+	return func(line string) {
+		if _, err := io.WriteString(out, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}, lines, ended, func() { _ = out.Close() }
+}
+
+func TestStdio(t *testing.T) {
+	h := start(t, nil)
+	say, heard, done, hangUp := piped(t, h)
+	say("nonsense")
+	if s := next(t, heard); !strings.Contains(s, "-32700") {
+		t.Errorf("%s", s)
+	}
+	say(strings.Replace(hello, `"capabilities":{}`, `"capabilities":{"elicitation":{"form":{}}}`, 1))
+	if s := next(t, heard); !strings.Contains(s, `"protocolVersion":"2025-11-25"`) {
+		t.Errorf("%s", s)
+	}
+	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	until(t, func() bool { return h.thread.watched() == 1 })
+	time.Sleep(20 * time.Millisecond)
+	h.thread.change(append(h.thread.tools, tool("s", "new"))...)
+	if s := next(t, heard); !strings.Contains(s, "tools/list_changed") {
+		t.Errorf("%s", s)
+	}
+	say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ext_s_ask"}}`)
+	q := next(t, heard)
+	_, id, _ := strings.Cut(q, `"id":`)
+	id, _, _ = strings.Cut(id, ",")
+	say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, id))
+	if s := next(t, heard); !strings.Contains(s, "decline") {
+		t.Errorf("%s", s)
+	}
+	say(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ext_s_wait"}}`)
+	<-h.thread.began
+	say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+	if err := <-h.thread.ended; err == nil {
+		t.Error("it went on")
+	}
+	if got := h.thread.calls[0].Caller; got.Door != "gateway" || got.Member != "ann" {
+		t.Errorf("%+v", got)
+	}
+	hangUp()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStdio_Modern(t *testing.T) {
+	h := start(t, nil)
+	say, heard, done, hangUp := piped(t, h)
+	say(since(1, "server/discover", "", "{}"))
+	if s := next(t, heard); !strings.Contains(s, `"supportedVersions":["2026-07-28"`) {
+		t.Errorf("%s", s)
+	}
+	say(since(2, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "{}"))
+	if s := next(t, heard); !strings.Contains(s, "acknowledged") {
+		t.Errorf("%s", s)
+	}
+	h.thread.change(tool("s", "new"))
+	if s := next(t, heard); !strings.Contains(s, "tools/list_changed") || !strings.Contains(s, `"io.modelcontextprotocol/subscriptionId":2`) {
+		t.Errorf("%s", s)
+	}
+	say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	if s := next(t, heard); !strings.Contains(s, `"id":2,"result"`) {
+		t.Errorf("%s", s)
+	}
+	say(since(3, "tools/call", `"name":"ext_s_ask"`, `{"elicitation":{}}`))
+	s := next(t, heard)
+	_, state, _ := strings.Cut(s, `"requestState":"`)
+	state, _, _ = strings.Cut(state, `"`)
+	say(since(4, "tools/call", `"name":"ext_s_ask","requestState":"`+state+`","inputResponses":{"question-1":{"action":"accept","content":{}}}`, `{"elicitation":{}}`))
+	if s := next(t, heard); !strings.Contains(s, "accept") {
+		t.Errorf("%s", s)
+	}
+	say(strings.Replace(since(5, "tools/list", "", "{}"), "2026-07-28", "2030-01-01", 1))
+	if s := next(t, heard); !strings.Contains(s, "-32022") {
+		t.Errorf("%s", s)
+	}
+	hangUp()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStdio_Limits(t *testing.T) {
+	h := start(t, nil)
+	err := h.Stdio(t.Context(), ann, "", strings.NewReader(strings.Repeat("x", 5<<20)+"\n"), io.Discard)
+	if schemas.CodeOf(err) != schemas.CodeTooLarge {
+		t.Errorf("a line of 5 MiB: %v", err)
+	}
+}
+
+func TestInstall(t *testing.T) {
+	var h *house
+	h = start(t, func(o *gateway.Options) { o.Program = []string{"/usr/bin/bobbin", "--data", "/srv/data"} })
+	secret := h.token(ann)
+	for _, client := range []string{"", "claude-desktop", "claude-code", "vscode", "cursor"} {
+		code, head, body := send(t, "GET", h.url+"/api/mcp/config.json?thread=t1&client="+client, "", "")
+		if code != 200 || head.Get("Content-Type") != "application/json" || !strings.Contains(body, h.url+"/gateway/t1/mcp") || strings.Contains(body, secret[:16]) {
+			t.Errorf("%s: %d %s", client, code, body)
+		}
+	}
+	code, _, script := send(t, "GET", h.url+"/api/mcp/install.sh?thread=t1", "", "")
+	if code != 200 || strings.Contains(script, secret[:16]) || !strings.HasPrefix(script, "#!/bin/sh\n") {
+		t.Fatalf("%d %s", code, script)
+	}
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no shell")
+	}
+	home := t.TempDir()
+	for client, file := range map[string]string{"claude-desktop": ".config/Claude/claude_desktop_config.json", "claude-code": ".claude.json", "vscode": ".config/Code/User/mcp.json", "cursor": ".cursor/mcp.json"} {
+		full := filepath.Join(home, filepath.FromSlash(file))
+		for _, before := range []string{"", `{"mcpServers":{"other":{"command":"x"}},"servers":{"other":{"command":"x"}},"inputs":[{"id":"other"}],"theme":"dark"}`} {
+			if before != "" {
+				if err := os.WriteFile(full, []byte(before), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 { // again changes nothing
+				cmd := exec.Command(sh, "-s", client)
+				cmd.Stdin, cmd.Env = strings.NewReader(script), []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v %s", client, err, out)
+				}
+			}
+			got, err := os.ReadFile(full)
+			if err != nil || strings.Count(string(got), h.url+"/gateway/t1/mcp") != 1 || strings.Count(string(got), `"bobbin-t1"`) != 1 {
+				t.Errorf("%s: %v %s", client, err, got)
+			}
+			if before != "" && (!strings.Contains(string(got), `"dark"`) || !strings.Contains(string(got), `"other"`)) {
+				t.Errorf("%s lost what was there: %s", client, got)
+			}
+			if info, err := os.Stat(full); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s may be read by others: %v", client, info.Mode())
+			}
+		}
+	}
+}
