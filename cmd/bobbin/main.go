@@ -115,7 +115,7 @@ func (m *Main) command() *cobra.Command {
 	m.containers.add(f)
 	m.models.add(f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
-	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.gatewayCommand(), m.mcpCommand(), m.sessionCommand(), m.frameCommand(), m.proxyCommand(), m.sandboxCommand(), m.auditCommand(), m.schemaCommand(), m.versionCommand())
+	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.gatewayCommand(), m.mcpCommand(), m.sessionCommand(), m.frameCommand(), m.proxyCommand(), m.sandboxCommand(), m.auditCommand(), m.doctorCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
 
