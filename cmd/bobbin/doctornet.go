@@ -219,7 +219,7 @@ func (d *doctor) clock(resp *http.Response) {
 		return
 	}
 	if off := d.now().Sub(theirs); off.Abs() > mostSkew {
-		d.say(warning, "clock", "timedatectl set-ntp true; sign-ins and tokens fail with a wrong clock", "this machine's clock is %s %s", off.Abs().Round(time.Second), map[bool]string{true: "ahead", false: "behind"}[off > 0])
+		d.say(warning, "clock", "timedatectl set-ntp true; sign-ins and tokens fail with a wrong clock", "this machine's clock is %s %s", off.Abs().Round(time.Minute), map[bool]string{true: "ahead", false: "behind"}[off > 0])
 	}
 }
 
