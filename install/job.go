@@ -31,13 +31,18 @@ type job struct {
 	log strings.Builder
 }
 
-// quietly is the environment of every command: none may ask anybody, and git speaks HTTPS alone.
+// quietly is the environment of every command: none may ask anybody, and git speaks HTTPS alone. What servers of the same member
+// left in the workspace must not change what a card says, so nothing there that would put code into these tools, or lead an address
+// elsewhere, is read. Settings of npm and pip are: people name their own registries there, and the card says where a package is from.
 func quietly() map[string]schemas.Secret {
 	return map[string]schemas.Secret{
 		"GIT_TERMINAL_PROMPT": schemas.NewSecret("0"),
 		"GIT_ALLOW_PROTOCOL":  schemas.NewSecret("https"),
 		"GIT_LFS_SKIP_SMUDGE": schemas.NewSecret("1"),
 		"NO_COLOR":            schemas.NewSecret("1"),
+		"GIT_CONFIG_GLOBAL":   schemas.NewSecret("/dev/null"), // url.….insteadOf, core.hooksPath, filters
+		"PYTHONNOUSERSITE":    schemas.NewSecret("1"),         // usercustomize.py, .pth files
+		"NPM_CONFIG_GIT":      schemas.NewSecret("git"),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -23,6 +24,7 @@ type npmView struct {
 	Bin        json.RawMessage   `json:"bin"`
 	Scripts    map[string]string `json:"scripts"`
 	Integrity  string            `json:"dist.integrity"`
+	Tarball    string            `json:"dist.tarball"`
 }
 
 // Subresource Integrity (W3C), the algorithms that npm still trusts.
@@ -57,6 +59,7 @@ func (in *Installer) npm(ctx context.Context, j *job, r request, p *schemas.Pack
 	if done, err := j.end(ctx, "npm", "view", "--", v.Name+"@"+v.Version, "readme"); err == nil && done.Code == 0 {
 		p.Env = documented(done.Stdout)
 	}
+	p.Notes = append(p.Notes, from(p.Spec.Name, "npm", v.Tarball)...)
 	if asked != v.Version {
 		p.Notes = append(p.Notes, schemas.Note{Kind: schemas.NoteOther, Server: p.Spec.Name,
 			Text: fmt.Sprintf("%q was asked for; version %s is what Confirm installs and keeps", asked, v.Version)})
@@ -72,6 +75,25 @@ func (in *Installer) npm(ctx context.Context, j *job, r request, p *schemas.Pack
 	return nil
 }
 
+// from tells which hosts a package is taken from: a member's own settings, which any of the member's servers can write, choose them.
+func from(server, tool string, addresses ...string) []schemas.Note {
+	var hosts []string
+	for _, a := range addresses {
+		if u, err := url.Parse(a); err == nil && u.Host != "" && !slices.Contains(hosts, u.Host) {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	slices.Sort(hosts)
+	if len(hosts) == 0 {
+		return nil
+	}
+	more := ""
+	if len(hosts) > 5 {
+		hosts, more = hosts[:5], " and more"
+	}
+	return []schemas.Note{{Kind: schemas.NoteOther, Server: server, Text: tool + " takes it from " + brief(strings.Join(hosts, ", ")) + more}}
+}
+
 func ignoring(scripts bool) string {
 	if scripts {
 		return "--ignore-scripts=false" // a person's own npm configuration may say true
@@ -81,7 +103,7 @@ func ignoring(scripts bool) string {
 
 func viewed(ctx context.Context, j *job, what string) (npmView, error) {
 	var v npmView
-	done, err := j.end(ctx, "npm", "view", "--json", "--", what, "name", "version", "license", "deprecated", "bin", "scripts", "dist.integrity")
+	done, err := j.end(ctx, "npm", "view", "--json", "--", what, "name", "version", "license", "deprecated", "bin", "scripts", "dist.integrity", "dist.tarball")
 	if err != nil {
 		return v, err
 	}

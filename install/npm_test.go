@@ -19,12 +19,12 @@ import (
 
 const (
 	hash = "sha512-5U3OZh8Xq0Li4nA26l6uNvV9/1suMDuWSn+NjLZIhzinhMY6N3A4DCrxVecBGPf2PsNFKTEv5krxGPRwzxc7jQ=="
-	view = "npm view --json -- @acme/mcp-weather@latest name version license deprecated bin scripts dist.integrity"
+	view = "npm view --json -- @acme/mcp-weather@latest name version license deprecated bin scripts dist.integrity dist.tarball"
 	base = "/workspace/external-mcp"
 )
 
 func viewOf(fields map[string]any) string {
-	all := map[string]any{"name": "@acme/mcp-weather", "version": "1.2.3", "license": "MIT", "bin": map[string]string{"mcp-weather": "./dist/index.js"}, "dist.integrity": hash}
+	all := map[string]any{"name": "@acme/mcp-weather", "version": "1.2.3", "license": "MIT", "bin": map[string]string{"mcp-weather": "./dist/index.js"}, "dist.integrity": hash, "dist.tarball": "https://me:secret@registry.example/acme/-/x.tgz"}
 	for k, v := range fields {
 		all[k] = v
 	}
@@ -82,7 +82,7 @@ func TestResolve_NPM(t *testing.T) {
 	if d := cmp.Diff([]string{"B_URL", "WEATHER_KEY"}, p.Env); d != "" {
 		t.Error(d)
 	}
-	for _, w := range []string{`"latest" was asked for; version 1.2.3 is what Confirm installs and keeps`, "deprecated by its authors", "only 30 h old", "postinstall: node x.js"} {
+	for _, w := range []string{`"latest" was asked for; version 1.2.3 is what Confirm installs and keeps`, "deprecated by its authors", "only 30 h old", "postinstall: node x.js", "npm takes it from registry.example"} {
 		if !strings.Contains(text(p.Notes), w) {
 			t.Errorf("no note %q in\n%s", w, text(p.Notes))
 		}

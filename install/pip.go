@@ -18,6 +18,7 @@ type pipFound struct {
 	License, Readme       string
 	Yanked                bool
 	Items                 [][3]string       // name, version, sha256 of every wheel
+	From                  []string          // their addresses
 	Scripts               map[string]string // console scripts
 	Modules               []string          // that have a __main__
 }
@@ -39,6 +40,7 @@ h=lambda i:(i["download_info"].get("archive_info",{}).get("hashes") or {}).get("
 json.dump({"name":m["name"],"version":m["version"],"sha256":hashlib.sha256(open(f,"rb").read()).hexdigest(),
 "license":str(m.get("license_expression") or m.get("license") or ""),"readme":str(m.get("description") or "")[:20000],"yanked":bool(q.get("is_yanked")),
 "items":[[i["metadata"]["name"],i["metadata"]["version"],h(i)] for i in r["install"]],
+"from":[i["download_info"]["url"] for i in r["install"]],
 "scripts":dict(c["console_scripts"]) if c.has_section("console_scripts") else {},
 "modules":sorted(n.split("/")[0] for n in z.namelist() if n.count("/")==1 and n.endswith("/__main__.py"))},sys.stdout)
 `
@@ -69,6 +71,7 @@ func (in *Installer) pip(ctx context.Context, j *job, r request, p *schemas.Pack
 	}
 	p.Package, p.Version, p.Integrity, p.License, p.Packages = f.Name, f.Version, "sha256:"+f.SHA256, brief(f.License), len(f.Items)
 	p.Env = documented(f.Readme)
+	p.Notes = append(p.Notes, from(p.Spec.Name, "pip", f.From...)...)
 	if f.Yanked {
 		p.Deprecated = "this version was yanked"
 	}

@@ -99,6 +99,9 @@ func TestReal_Pip(t *testing.T) {
 	if p.Version != "1.0.0" || p.Integrity != sum || p.License != "MIT" || p.Packages != 2 || strings.Join(p.Env, " ") != "ACME_KEY" || p.Spec.Name != "acme-weather" {
 		t.Errorf("%+v", p)
 	}
+	if !strings.Contains(text(p.Notes), "pip takes it from "+strings.TrimPrefix(site.URL, "http://")) {
+		t.Error(text(p.Notes))
+	}
 	log, err := in.Install(t.Context(), thread, member, p, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.Text)

@@ -93,6 +93,9 @@ func commandOf(x schemas.Exec) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
+	if _, set := def.Env["PATH"]; x.Install && !set {
+		def.Env["PATH"] = plainPath // the image's own tools, not what a package left under their names
+	}
 	limit := x.Timeout
 	if limit <= 0 {
 		limit = execTime

@@ -58,7 +58,7 @@ func (d *Docker) Put(ctx context.Context, m schemas.MemberID, dir, name string, 
 }
 
 func (d *Docker) putPart(ctx context.Context, m schemas.MemberID, part, full string, data []byte, last bool) error {
-	c := command{Args: []string{"/bin/sh", "-c", putScript, "put", part, ""}, Dir: workspace, Env: map[string]string{}, TimeoutMs: putTime.Milliseconds()}
+	c := command{Args: []string{"/bin/sh", "-c", putScript, "put", part, ""}, Dir: workspace, Env: map[string]string{"PATH": plainPath}, TimeoutMs: putTime.Milliseconds()}
 	if last {
 		c.Args[5] = full
 	}
