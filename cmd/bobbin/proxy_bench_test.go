@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 // gateway is a way to a server over HTTP.
 type gateway struct {
 	name, addr, session string
+	path, prefix, more  string // of the endpoint, of tools' names, and further headers
 	pid                 int
 
 	took  []time.Duration // of calls, with one caller
@@ -135,12 +137,12 @@ func (g *gateway) caller(b *testing.B, tool string, id int) *caller {
 	if tool == "big" {
 		least = len(swiftBig())
 	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"message":%q}}}`, id, tool, swiftEcho)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"message":%q}}}`, id, g.prefix+tool, swiftEcho)
 	return &caller{conn, bufio.NewReaderSize(conn, 32<<10), g.post(body), least}
 }
 
 func (g *gateway) post(body string) []byte {
-	head := "POST /mcp HTTP/1.1\r\nHost: " + g.addr + "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+	head := "POST " + cmp.Or(g.path, "/mcp") + " HTTP/1.1\r\n" + g.more + "Host: " + g.addr + "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 	if g.session != "" {
 		head += "Mcp-Session-Id: " + g.session + "\r\nMcp-Protocol-Version: 2025-11-25\r\n"
 	}
@@ -187,9 +189,9 @@ func (g *gateway) shake(b *testing.B) {
 	}
 }
 
-func startFloor(b *testing.B, name string) *gateway {
+func startFloor(b *testing.B, name string, args ...string) *gateway {
 	b.Helper()
-	cmd := exec.Command("floor", name)
+	cmd := exec.Command("floor", append([]string{name}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		b.Fatal(err)

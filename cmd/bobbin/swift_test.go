@@ -27,6 +27,10 @@ func swiftAnswer(line []byte) []byte {
 	switch {
 	case bytes.Contains(line, []byte(`"initialize"`)):
 		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"swift","version":"1"}}}`, id)
+	case bytes.Contains(line, []byte(`"tools/list"`)):
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"big","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}}`, id)
+	case bytes.Contains(line, []byte(`"server/discover"`)):
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, id)
 	case bytes.Contains(line, []byte(`"tools/call"`)):
 		text := swiftEcho
 		if bytes.Contains(line, []byte(`"big"`)) {
@@ -61,7 +65,8 @@ func swiftMCP() int {
 	}
 }
 
-// floor serves HTTP as cheaply as it goes: "direct" answers itself, "bytes" passes requests to swiftMCP and exchanges nothing but ids.
+// floor serves HTTP as cheaply as it goes: "direct" answers itself, "bytes" passes requests to swiftMCP and exchanges nothing but ids, "pass"
+// passes them to another server over HTTP as they are.
 func floor() int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -75,6 +80,18 @@ func floor() int {
 			return 1
 		}
 		answer = r.pass
+	}
+	if os.Args[1] == "pass" {
+		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+		answer = func(body []byte) []byte {
+			resp, err := c.Post(os.Args[2], "application/json", bytes.NewReader(body))
+			if err != nil {
+				return nil
+			}
+			defer resp.Body.Close()
+			out, _ := io.ReadAll(resp.Body)
+			return out
+		}
 	}
 	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
