@@ -239,13 +239,21 @@ func (b *Bot) mine(ctx context.Context, t turn, name string) (schemas.Entry, err
 func mayChange(c schemas.Caller, e schemas.Entry) error {
 	switch {
 	case e.Kind == schemas.Admin:
-		return &schemas.Error{Code: schemas.CodeDenied, Text: clean(e.Name) + " is the operator's; it cannot be changed from here"}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: clean(e.Name) + " is the operator's; it cannot be changed from here", Hint: "`/mcp detach " + clean(e.Name) + "` ends its use in this thread"}
 	case c.Manages() || (e.Owner == c.Member && e.Owner != ""):
 		return nil
 	case e.Owner == "":
 		return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change " + clean(e.Name) + ", since nobody owns it yet"}
 	}
 	return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(e.Owner, e.OwnerName) + " can change " + clean(e.Name) + ", or a manager of the thread"}
+}
+
+// mayAccept is for what changes nothing but this thread's use of a server: of the operator's, that is a manager's to say.
+func mayAccept(c schemas.Caller, e schemas.Entry) error {
+	if e.Kind == schemas.Admin {
+		return managerOnly(c)
+	}
+	return mayChange(c, e)
 }
 
 func (b *Bot) entry(ctx context.Context, t turn, name string) (schemas.Entry, schemas.Config, error) {
@@ -310,6 +318,9 @@ func (b *Bot) enable(ctx context.Context, t turn) (Reply, error) {
 				return b.heldTool(ctx, t, e, tool)
 			}
 		}
+	}
+	if e, ok := cfg.Find(name); ok && e.Kind == schemas.Admin {
+		return b.heldTool(ctx, t, e, "")
 	}
 	e, err := b.mine(ctx, t, name)
 	if err != nil {

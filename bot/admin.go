@@ -62,12 +62,10 @@ func (b *Bot) adminAttach(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: name, Detail: "attach the operator's server"}); err != nil {
-		return Reply{}, err
-	}
 	if err := b.opt.Operator.Attach(ctx, t.caller, name); err != nil {
 		return Reply{}, err
 	}
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: name, Detail: "the operator's server is attached"})
 	b.Changed(t.caller.Thread)
 	if i := slices.IndexFunc(cfg.Entries, func(e schemas.Entry) bool {
 		return schemas.Slug(e.Name) == schemas.Slug(name) && e.Kind != schemas.Admin

@@ -10,7 +10,10 @@ import (
 // reload reads the files again, or starts one server anew.
 func (b *Bot) reload(ctx context.Context, t turn) (Reply, error) {
 	if name := t.arg("name"); name != "" {
-		e, err := b.mine(ctx, t, name)
+		e, _, err := b.entry(ctx, t, name)
+		if err == nil {
+			err = mayAccept(t.caller, e)
+		}
 		if err != nil {
 			return Reply{}, err
 		}

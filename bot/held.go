@@ -34,7 +34,7 @@ func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, 
 	r.Blocks = append(r.Blocks, Block{Warning: heldWarning})
 	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}}
 	c := &card{by: schemas.Caller{Thread: thread}, ttl: editedTTL, role: schemas.Member, look: []string{"change"},
-		may: func(c schemas.Caller) error { return mayChange(c, e) }}
+		may: func(c schemas.Caller) error { return mayAccept(c, e) }}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "change" {
 			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: blocks}, nil
@@ -87,7 +87,7 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 	if len(names) == 0 {
 		return Reply{}, notFound("held tool", e.Name+"."+tool, known, "`/mcp show "+clean(e.Name)+"`")
 	}
-	if err := mayChange(t.caller, e); err != nil {
+	if err := mayAccept(t.caller, e); err != nil {
 		return Reply{}, err
 	}
 	r := Reply{Blocks: append(append([]Block{{Text: heldHead(e.Name, wanted)}}, blocks...), Block{Warning: heldWarning})}
