@@ -51,7 +51,7 @@ func BenchmarkGateway(b *testing.B) {
 }
 
 // startServe starts bobbin serve with a thread that has one server: swiftmcp over stdio, or the one at url.
-func startServe(b *testing.B, kind, url string) *gateway {
+func startServe(b testing.TB, kind, url string) *gateway {
 	b.Helper()
 	def := `{"command":"swiftmcp"}`
 	if kind == "http" {

@@ -167,7 +167,7 @@ func (c *caller) call(b *testing.B) {
 }
 
 // shake shakes hands, where there are sessions.
-func (g *gateway) shake(b *testing.B) {
+func (g *gateway) shake(b testing.TB) {
 	b.Helper()
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}`,
@@ -205,7 +205,7 @@ func startFloor(b *testing.B, name string, args ...string) *gateway {
 	return g
 }
 
-func begin(b *testing.B, cmd *exec.Cmd) (pid int) {
+func begin(b testing.TB, cmd *exec.Cmd) (pid int) {
 	b.Helper()
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestGateway_Serve has bobbin serve answer clients beside its page: what they need to find it holds no token, and a token opens one thread.
+func TestGateway_Serve(t *testing.T) {
+	linuxOnly(t)
+	g := startServe(t, "stdio", "")
+	base := "http://" + g.addr
+	token := strings.TrimSuffix(strings.TrimPrefix(g.more, "Authorization: Bearer "), "\r\n")
+	ask := func(method, path, body string, head ...string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(head); i += 2 {
+			req.Header.Set(head[i], head[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	code, body := ask("GET", "/api/mcp/config.json", "")
+	var config struct {
+		Servers map[string]struct{ URL string } `json:"mcpServers"`
+	}
+	if err := json.Unmarshal([]byte(body), &config); err != nil || code != 200 || config.Servers["bobbin-web-default"].URL != base+"/gateway/web-default/mcp" || strings.Contains(body, token[:16]) {
+		t.Errorf("config.json: %d %v %s", code, err, body)
+	}
+	if code, body = ask("GET", "/api/mcp/install.sh?thread=t1", ""); code != 200 || !strings.HasPrefix(body, "#!/bin/sh") || strings.Contains(body, token[:16]) {
+		t.Errorf("install.sh: %d %s", code, body)
+	}
+	if code, _ = ask("GET", "/api/mcp/other", ""); code != 404 {
+		t.Errorf("an unknown path: %d", code)
+	}
+	if code, _ = ask("GET", "/healthz", ""); code != 200 {
+		t.Errorf("the page's own: %d", code)
+	}
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	for path, want := range map[string]int{"/gateway/t1/mcp": 200, "/gateway/t2/mcp": 401} {
+		if code, body := ask("POST", path, initialize, "Authorization", "Bearer "+token); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	if code, _ := ask("POST", "/gateway/t1/mcp", initialize); code != 401 {
+		t.Errorf("without a token: %d", code)
+	}
+	if code, _ := ask("POST", "/gateway/t1/mcp", initialize, "Authorization", "Bearer "+token, "Origin", "http://evil.example"); code != 403 {
+		t.Errorf("from another site's page: %d", code)
+	}
+	code, body = ask("POST", "/gateway/t1/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ext_demo_echo","arguments":{"message":"x"}}}`,
+		"Authorization", "Bearer "+token, "Mcp-Session-Id", g.session)
+	if code != 200 || !strings.Contains(body, swiftEcho) {
+		t.Errorf("a call: %d %s", code, body)
+	}
+}
