@@ -2,11 +2,14 @@ package agent
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/agnivade/levenshtein"
 
 	"bobbin/schemas"
 )
@@ -20,7 +23,9 @@ const (
 
 	saturation = 1.2 // k1
 	lengthNorm = 0.4 // b; a long description is no fault
-	kinWeight  = 0.5 // of a word that means the same
+	kinWeight  = 0.7 // of a word that means the same
+	nearWeight = 0.7 // of a word that is spelt nearly the same
+	nearLength = 4   // letters of such a word at least
 	maxWords   = 400 // of one tool's text
 )
 
@@ -73,30 +78,31 @@ func (d *document) add(text string, weight float64) {
 	}
 }
 
-// find gives the tools that fit a request best, at most n. A tool that is named exactly is the first.
+// find gives the tools that fit a request best, at most n. Those that are named exactly are the first.
 func (x *index) find(query string, n int) []schemas.Tool {
 	type hit struct {
 		tool  schemas.Tool
 		score float64
 	}
 	var hits []hit
-	asked := map[string]float64{}
-	for _, word := range wordsOf(first(query, 1000)) {
-		asked[word] = 1
-		for _, k := range x.kin[word] {
-			asked[k] = max(asked[k], kinWeight)
-		}
+	var asked []map[string]float64 // for each word of the request, the words that may stand for it
+	for _, word := range slices.Compact(slices.Sorted(slices.Values(wordsOf(first(query, 1000))))) {
+		asked = append(asked, x.meant(word))
 	}
-	exact := strings.TrimSpace(query)
+	exact := append(strings.FieldsFunc(query, func(r rune) bool { return unicode.IsSpace(r) || r == ',' }), strings.TrimSpace(query))
 	for _, d := range x.docs {
 		score := 0.0
-		for word, share := range asked {
-			if f := d.weight[word]; f > 0 {
-				norm := saturation * (1 - lengthNorm + lengthNorm*d.length/x.average)
-				score += share * x.rarity[word] * f * (saturation + 1) / (f + norm)
+		for _, words := range asked {
+			best := 0.0
+			for word, share := range words {
+				if f := d.weight[word]; f > 0 {
+					norm := saturation * (1 - lengthNorm + lengthNorm*d.length/x.average)
+					best = max(best, share*x.rarity[word]*f*(saturation+1)/(f+norm))
+				}
 			}
+			score += best
 		}
-		if exact == d.tool.Full() || exact == d.tool.Model || exact == d.tool.Name {
+		if slices.Contains(exact, d.tool.Full()) || slices.Contains(exact, d.tool.Model) || slices.Contains(exact, d.tool.Name) && strings.ContainsAny(d.tool.Name, "_-.") || exact[len(exact)-1] == d.tool.Name {
 			score += 1000
 		}
 		if score > 0 {
@@ -109,6 +115,26 @@ func (x *index) find(query string, n int) []schemas.Tool {
 		found = append(found, h.tool)
 	}
 	return found
+}
+
+// meant gives the words of tools that a word of a request may stand for, and how much each counts: itself, those that mean the same,
+// and, where no tool has any of them, those that are spelt nearly so.
+func (x *index) meant(word string) map[string]float64 {
+	words := map[string]float64{word: 1}
+	known := x.rarity[word] > 0
+	for _, k := range x.kin[word] {
+		words[k] = kinWeight
+		known = known || x.rarity[k] > 0
+	}
+	if known || len(word) < nearLength {
+		return words
+	}
+	for w := range x.rarity {
+		if len(w) >= nearLength && (strings.HasPrefix(w, word) || strings.HasPrefix(word, w) || levenshtein.ComputeDistance(w, word) == 1) {
+			words[w] = nearWeight
+		}
+	}
+	return words
 }
 
 // properties are the names in a schema's top two levels.
@@ -198,26 +224,25 @@ func isASCII(w string) bool {
 	return true
 }
 
+// kinText is a thesaurus, a group of words on each line.
+//
+//go:embed kin.txt
+var kinText string
+
 // kin gives, by stem, the stems of words that tools and people use for the same.
 func kin() map[string][]string {
 	out := map[string][]string{}
-	for _, group := range [...]string{
-		"create add new make open insert register", "delete remove drop destroy erase clear", "get fetch read show retrieve load view look",
-		"list show all enumerate", "search find query lookup look", "update edit change modify set patch rename", "send post write publish tell",
-		"mail email inbox", "message chat dm", "issue bug ticket", "repository repo", "pull pr merge", "run execute start launch trigger",
-		"stop cancel abort halt kill end", "user person member people contact", "picture image photo", "document doc page note",
-		"file document attachment", "directory folder", "database db sql", "event meeting appointment calendar", "weather forecast temperature",
-		"cost bill spend price invoice", "pay charge payment", "log output trace", "error exception crash failure", "copy duplicate clone",
-		"move transfer rename", "share permission access invite", "translate language", "route direction navigate", "vm virtual machine instance server", "holiday vacation away",
-		"automatic auto", "website web page site", "parcel package shipment delivery track", "speech voice audio spoken transcribe", "screenshot capture snapshot",
-		"quota space storage", "undo rollback revert restore", "plan schedule", "answer reply respond comment", "mute silence", "kubernetes kube k8s cluster",
-	} {
-		var stems []string
-		for _, w := range strings.Fields(group) {
-			stems = append(stems, stem(w))
+	for line := range strings.Lines(kinText) {
+		if strings.HasPrefix(line, "#") {
+			continue
 		}
+		stems := wordsOf(line)
 		for _, w := range stems {
-			out[w] = append(out[w], stems...)
+			for _, k := range stems {
+				if k != w && !slices.Contains(out[w], k) {
+					out[w] = append(out[w], k)
+				}
+			}
 		}
 	}
 	return out

@@ -47,15 +47,45 @@ func many(t *testing.T) (list []schemas.Tool) {
 
 // The tool that is meant is among the first five for 95 of 100 requests.
 func TestSearch_LabelledRequests(t *testing.T) {
+	if found, _, of := measure(t, "requests.txt"); of < 100 || found*100 < 95*of {
+		t.Errorf("%d of %d", found, of)
+	}
+}
+
+// What nobody had in mind when the search was made: requests of members and of models in their own words, each set about other tools.
+// The goal is 95; these are what words alone reach, and must not become fewer. Nothing in the search may be made to fit them.
+func TestSearch_HeldOut(t *testing.T) {
+	for name, least := range map[string]int{"heldout.txt": 85, "heldout2.txt": 76} {
+		if found, _, of := measure(t, name); of < 100 || found < least {
+			t.Errorf("%s: %d of %d", name, found, of)
+		}
+	}
+}
+
+// Names find their tools, also several and among words.
+func TestSearch_ByName(t *testing.T) {
+	for _, query := range []string{"web.search home.set_timer", "ext_web_search, ext_home_set_timer", "load home.set_timer and web.search please"} {
+		var got []string
+		for _, tool := range agent.Found(many(t), query, 2) {
+			got = append(got, tool.Full())
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"home.set_timer", "web.search"}) {
+			t.Errorf("%q: %q", query, got)
+		}
+	}
+}
+
+// measure counts the requests of a file whose tool is among the first five, and the first.
+func measure(t *testing.T, name string) (found, firsts, of int) {
+	t.Helper()
 	tools := many(t)
 	if len(tools) < 300 {
 		t.Fatalf("%d tools", len(tools))
 	}
-	requests := lines(t, "requests.txt")
-	found, firsts := 0, 0
+	requests := lines(t, name)
 	for _, line := range requests {
 		query, want, ok := strings.Cut(line, " -> ")
-		if !ok || !slices.ContainsFunc(tools, func(s schemas.Tool) bool { return s.Full() == want }) {
+		if !ok || !slices.ContainsFunc(tools, func(tool schemas.Tool) bool { return tool.Full() == want }) {
 			t.Fatalf("%q names no tool", line)
 		}
 		var got []string
@@ -72,10 +102,8 @@ func TestSearch_LabelledRequests(t *testing.T) {
 			t.Logf("%q: wanted %s, found %v", query, want, got)
 		}
 	}
-	t.Logf("%d of %d in the first five, %d the first", found, len(requests), firsts)
-	if len(requests) < 100 || found*100 < 95*len(requests) {
-		t.Errorf("%d of %d", found, len(requests))
-	}
+	t.Logf("%s: %d of %d in the first five, %d the first", name, found, len(requests), firsts)
+	return found, firsts, len(requests)
 }
 
 // With 300 tools a request stays under the budget, and what a search found can be called from the next step on, also in later turns.
@@ -93,7 +121,7 @@ func TestSearch_InTheLoop(t *testing.T) {
 	w.open()
 	got := w.say("and mail?")
 	all := w.model.seen()
-	if n := len(all[0].Tools); n != 1 || all[0].Tools[0].Name != "tool_search" || !strings.Contains(all[0].Tools[0].Description, "weather (15)") {
+	if n := len(all[0].Tools); n != 1 || all[0].Tools[0].Name != "tool_search" || !strings.Contains(all[0].Tools[0].Description, "weather (15): current_conditions daily_forecast") {
 		t.Fatalf("%d tools: %+v", n, all[0].Tools)
 	}
 	before := 0

@@ -17,6 +17,7 @@ const (
 	hits           = 5       // of one search
 	searchName     = "tool_search"
 	maxServersSaid = 40
+	maxNamesSaid   = 8000 // bytes of tools' names in the description of the search
 )
 
 // budget is how many tokens servers' tools may cost.
@@ -83,25 +84,12 @@ func (t *turn) find(name string) {
 
 // searchTool is the tool that finds the others.
 func (t *turn) searchTool(o *offer, list []schemas.Tool) (Tool, *usable) {
-	var said []string
-	for n, server := range names(list) {
-		if n == maxServersSaid {
-			said = append(said, "and more")
-			break
-		}
-		count := 0
-		for _, tool := range list {
-			if tool.Server == server {
-				count++
-			}
-		}
-		said = append(said, fmt.Sprintf("%s (%d)", server, count))
-	}
+	servers, whole := t.overview(list)
 	def := Tool{
 		Name: searchName,
-		Description: fmt.Sprintf("Finds tools of this thread's servers by what they do. There are %d tools, too many to show at once; those that are found can be called from your next step on. Servers and how many tools they have: %s.",
-			len(list), strings.Join(said, ", ")),
-		Input: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"What the tool should do, in a few English words, with the server's name if it is known."}},"required":["query"]}`),
+		Description: fmt.Sprintf("Finds tools of this thread's servers by what they do. There are %d tools, too many to show at once; those that are found can be called from your next step on. %s",
+			len(list), whole),
+		Input: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"What the tool should do, in a few English words, with the server's name if it is known; or names of tools."}},"required":["query"]}`),
 	}
 	return def, &usable{name: searchName, from: ownServer + "." + searchName, input: def.Input, do: func(_ context.Context, _ schemas.Caller, args json.RawMessage, _ []string, _ func(string)) (schemas.Result, error) {
 		var in struct {
@@ -112,7 +100,7 @@ func (t *turn) searchTool(o *offer, list []schemas.Tool) (Tool, *usable) {
 		}
 		found := o.search().find(in.Query, hits)
 		if len(found) == 0 {
-			return textResult("no tool fits these words; try others, or a server's name: " + strings.Join(said, ", ")), nil
+			return textResult("no tool fits these words; try others, or a server's name: " + servers), nil
 		}
 		var b strings.Builder
 		b.WriteString("can be called from the next step on:\n")
@@ -122,6 +110,45 @@ func (t *turn) searchTool(o *offer, list []schemas.Tool) (Tool, *usable) {
 		}
 		return textResult(b.String()), nil
 	}}
+}
+
+// overview says what there is to find: servers with how many tools they have, and the whole with the tools' names, as long as they
+// cost little: a model knows better than a search by words what it means.
+func (t *turn) overview(list []schemas.Tool) (servers, whole string) {
+	var counts, full []string
+	room := min(maxNamesSaid, t.budget()*bytesPerToken/5)
+	for n, server := range names(list) {
+		if n == maxServersSaid {
+			counts, room = append(counts, "and more"), 0
+			break
+		}
+		var tools []string
+		for _, tool := range list {
+			if tool.Server != server {
+				continue
+			}
+			name := strings.TrimPrefix(tool.Model, prefix(server))
+			tools = append(tools, name)
+			room -= len(name) + 1
+		}
+		counts = append(counts, fmt.Sprintf("%s (%d)", server, len(tools)))
+		full = append(full, counts[n]+": "+strings.Join(tools, " "))
+	}
+	servers = strings.Join(counts, ", ")
+	if room < 0 || len(full) < len(counts) {
+		return servers, "Servers and how many tools they have: " + servers + "."
+	}
+	return servers, "You may search by name, too. Each name begins with ext_ and its server, such as " + list[0].Model + ":\n" + strings.Join(full, "\n")
+}
+
+// prefix is how names for models of a server's tools begin, as the registry makes them.
+func prefix(server string) string {
+	return "ext_" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, schemas.Slug(server)) + "_"
 }
 
 // textResult is a result of bobbin's own.
