@@ -263,7 +263,13 @@ func TestStart_Server(t *testing.T) { // D16, D17, D30, D33, D34, D47, D49, D54
 		t.Errorf("after a restart of bobbin it is another container: %v", err)
 	}
 	y.write(strings.Replace(y.text(), "PLAIN: words", "PLAIN: other", 1))
+	if st := y.status("a"); !st.Stale || st.ID == "" {
+		t.Errorf("changed, and not said: %+v", st)
+	}
 	changed := y.start("a")
+	if changed.Stale {
+		t.Error("started, and still said to be old")
+	}
 	if changed.ID == st.ID {
 		t.Error("its env changed, and it is the same container")
 	}

@@ -35,7 +35,8 @@ type Options struct {
 	Now     func() time.Time            // nil = time.Now
 	Log     *slog.Logger                // nil = discard
 
-	health time.Duration // between two looks at the servers; 2 s
+	health  time.Duration // between two looks at the servers; 2 s
+	backoff time.Duration // after the first end of a server; 500 ms
 }
 
 // Operator rules over the operator's servers. It is safe for concurrent use, by goroutines and by processes on one machine: what it
@@ -81,6 +82,9 @@ func New(opt Options) (*Operator, error) {
 	}
 	if opt.health <= 0 {
 		opt.health = 2 * time.Second
+	}
+	if opt.backoff <= 0 {
+		opt.backoff = firstBackoff
 	}
 	state, err := opt.Data.Sub(stateDir)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -238,5 +239,33 @@ func TestRun_StartsAgain(t *testing.T) { // D58
 	time.Sleep(5 * time.Second) // two looks
 	if st := y.status("a"); st.State != "not_found" {
 		t.Errorf("stopped, and it came back: %+v", st)
+	}
+}
+
+func TestRun_GivesUp(t *testing.T) { // D58: five times, and not for ever
+	y := newYard(t, one)
+	y.start("a")
+	y.Hasten(50*time.Millisecond, time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- y.Run(ctx, func() {}) }()
+	defer func() {
+		cancel()
+		y.must(<-done)
+	}()
+	name, kills := y.prefix+"_mcp_a", 0
+	until(t, "it is left alone", time.Minute, func() bool {
+		st, err := y.Status(t.Context(), "a")
+		if err == nil && st.State == "running" {
+			kills++
+			_ = exec.Command("docker", "-H", engineOf(), "kill", name).Run()
+		}
+		return err == nil && st.State == "failed"
+	})
+	if st := y.status("a"); !strings.Contains(st.Why, "it ended 6 times in a row") || st.Hint == "" || kills < 6 {
+		t.Errorf("after %d: %+v", kills, st)
+	}
+	if st := y.start("a"); st.State != "running" { // a person's start begins anew
+		t.Errorf("%+v", st)
 	}
 }

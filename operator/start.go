@@ -248,7 +248,7 @@ func (r *run) clear(ctx context.Context, mark string, anew bool) (running bool, 
 // bring makes and starts the container, and waits until the server answers. A container that does not come up is removed.
 func (r *run) bring(ctx context.Context, c client.ContainerCreateOptions, line commandLine) (err error) {
 	o, name := r.o, r.server.Name
-	m := memory{State: stateStarting}
+	m := memory{State: stateStarting, Print: o.print(r.server)}
 	if r.server.ProxyImage == "" {
 		if m.Token, err = o.token(name); err != nil {
 			return failed("the token of "+name+" cannot be kept", err)
@@ -325,7 +325,7 @@ func (r *run) resume(ctx context.Context, line commandLine) error {
 	if err != nil { // it cannot be spoken to: another one takes its place
 		return r.start(ctx, true)
 	}
-	m.State, m.Why, m.Hint = stateRunning, "", ""
+	m.State, m.Why, m.Hint, m.Print = stateRunning, "", "", r.o.print(r.server)
 	r.tell(stateRunning)
 	return r.o.remember(r.server.Name, m)
 }

@@ -52,6 +52,7 @@ type Status struct {
 	Headers     map[string]string `json:"headers,omitempty"` // values masked
 	Allow       []string          `json:"allow,omitempty"`
 	Socket      bool              `json:"docker_socket,omitempty"` // it has the engine's, and is root here by that
+	Stale       bool              `json:"stale,omitempty"`         // its definition has changed since it was started
 	Tools       int               `json:"tools"`
 	Restarts    int               `json:"restarts"`
 	Sessions    []string          `json:"sessions,omitempty"`
@@ -184,6 +185,9 @@ func (o *Operator) fill(ctx context.Context, st *Status, s Server, c container.I
 	if at := portOf(c, port); at != "" {
 		st.Ports = []string{fmt.Sprintf("%s->%d", at, port)}
 		st.Effective = at
+	}
+	if st.Stale = m.Print != "" && m.Print != o.print(s); st.Stale {
+		st.Problems = append(st.Problems, "its definition has changed since it was started: bobbin mcp start "+s.Name)
 	}
 	sessions, err := o.found(ctx, labelRole+"="+roleSession)
 	if err == nil {

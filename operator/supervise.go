@@ -148,7 +148,7 @@ func (o *Operator) tend(ctx context.Context, s Server, running bool) {
 		}
 		h.fails++
 		h.since, fails = time.Time{}, h.fails
-		h.next = time.Now().Add(min(firstBackoff<<h.fails, maxBackoff))
+		h.next = time.Now().Add(min(o.opt.backoff<<h.fails, maxBackoff))
 	})
 	if fails > maxFails {
 		o.giveUp(ctx, s.Name, why)

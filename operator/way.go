@@ -3,7 +3,10 @@ package operator
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,9 +167,19 @@ type memory struct {
 	Token string    `json:"token,omitempty"`
 	Port  string    `json:"port,omitempty"`
 	Tools int       `json:"tools,omitempty"`
+	Print string    `json:"print,omitempty"` // of the definition that it was started with
 }
 
 const memoryFile = "state.json"
+
+// print tells one definition from another.
+func (o *Operator) print(s Server) string {
+	mac := hmac.New(sha256.New, o.salt)
+	for _, v := range []any{s, s.Env, s.Headers} { // a Server's own JSON leaves values out
+		_ = json.NewEncoder(mac).Encode(v) //nolint:errchkjson // a hash takes all
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
 
 func (o *Operator) recall(name string) (m memory, err error) {
 	if !o.servers.Has(name) {
