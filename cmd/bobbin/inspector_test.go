@@ -189,3 +189,61 @@ func TestInspect_Operator(t *testing.T) {
 		t.Errorf("%q %v", out, err)
 	}
 }
+
+// TestInspect_Engine: a server in a container is started by looking at it; what it prints is shown, its secret is not, and Restart is of
+// the container.
+func TestInspect_Engine(t *testing.T) {
+	d, prefix := engined(t)
+	mcps := "prefix: " + prefix + "\nmcps:\n  - name: a\n    base_image: bobbin-operator-test\n    env:\n      A_TOKEN: " + opCanary + "\n"
+	if err := os.WriteFile(filepath.Join(d.data, "mcps.yaml"), []byte(mcps), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := static()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, server := freePort(t), freePort(t)
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), binary, append([]string{"--data", d.data, "mcp", "inspector"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v", out, err)
+		}
+		return string(out)
+	}
+	out := run("--client-port", client, "--server-port", server, "--detach", "--json")
+	t.Cleanup(func() {
+		_ = exec.Command(binary, "--data", d.data, "mcp", "inspector", "--stop").Run() // its own context is over
+	})
+	var said struct {
+		Token, API string
+		Servers    []string
+	}
+	if err := json.Unmarshal([]byte(out), &said); err != nil || len(said.Servers) != 1 || said.Servers[0] != "a: http://a:8080/sse" {
+		t.Fatalf("%s %v", out, err)
+	}
+	ask := func(method, path, body string) string {
+		t.Helper()
+		status, text := fetch(t, http.DefaultClient, method, said.API+path, said.Token, body)
+		if status != 200 || strings.Contains(text, opCanary) {
+			t.Fatalf("%s: %d %s", path, status, text)
+		}
+		return text
+	}
+	shows(t, "tools", ask("GET", "/api/tools", ""), `"full":"a.pid"`)
+	until := watched(t, http.DefaultClient, said.API+"/api/events?server=a", said.Token)
+	first := ask("POST", "/api/call", `{"server":"a","tool":"pid","args":{}}`)
+	until(`"kind":"answer","method":"tools/call"`)
+	if !eventually(patience, func() bool { return strings.Contains(ask("GET", "/api/servers", ""), "started as") }) {
+		t.Error("what it printed is not shown")
+	}
+	id := d.docker("ps", "-q", "--filter", "name="+prefix+"_mcp_a")
+	ask("POST", "/api/restart", `{"server":"a"}`)
+	if now := d.docker("ps", "-q", "--filter", "name="+prefix+"_mcp_a"); now == id {
+		t.Errorf("the container is the same: %s", first)
+	}
+	shows(t, "a call to the new one", ask("POST", "/api/call", `{"server":"a","tool":"pid","args":{}}`), `"type":"text"`)
+	if out := run("--stop"); out != "MCP Inspector stopped\n" {
+		t.Error(out)
+	}
+}
