@@ -15,6 +15,21 @@ type listener struct {
 	mu    sync.Mutex
 	open  map[*conn]struct{}
 	ended bool
+
+	second time.Time // when came began to count; Accept's own
+	came   int
+}
+
+// pace lets a sandbox have maxNew connections a second, and waits with the next: whoever only opens and closes them would keep us
+// busy with that.
+func (l *listener) pace() {
+	if past := time.Since(l.second); past >= time.Second {
+		l.second, l.came = time.Now(), 0
+	} else if l.came >= maxNew {
+		time.Sleep(time.Second - past)
+		l.second, l.came = time.Now(), 0
+	}
+	l.came++
 }
 
 const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
@@ -26,6 +41,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		l.pace()
 		if mine := l.keep(c); mine != nil {
 			return mine, nil
 		}

@@ -52,6 +52,7 @@ type Options struct {
 // Limits of one sandbox.
 const (
 	maxConns    = 256             // connections at once
+	maxNew      = 500             // new connections a second
 	idleTimeout = 5 * time.Minute // without a byte in either direction
 	headTimeout = 10 * time.Second
 	maxHead     = 32 << 10

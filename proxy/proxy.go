@@ -59,6 +59,11 @@ func New(ctx context.Context, o Options) (*Proxy, error) {
 	if o.Log == nil {
 		return nil, errors.New("proxy: no log")
 	}
+	if o.Token != "" {
+		if err := unreadable(); err != nil {
+			return nil, fmt.Errorf("proxy: %w", err)
+		}
+	}
 	if o.CallTimeout == 0 {
 		o.CallTimeout = callTimeout
 	}
@@ -101,7 +106,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	defer handlers.wait()
 	ended := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer ended()
-	err := srv.Serve(l)
+	err := srv.Serve(&crowd{Listener: l, beside: beside})
 	if ctx.Err() != nil || p.over.Err() != nil {
 		return nil
 	}

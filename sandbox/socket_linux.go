@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +25,18 @@ func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 		return nil, &os.PathError{Op: "dial", Path: path, Err: unix.ENOTSOCK}
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", fd))
+	for tries := 0; ; tries++ {
+		c, err := d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", fd))
+		if !errors.Is(err, unix.EAGAIN) || tries == 40 {
+			return c, err
+		}
+		// Others stand in line already, as many as fit (connect(2)).
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(25 * time.Millisecond):
+		}
+	}
 }
 
 // listenSocket makes a unix socket to which every user may connect who can reach its folder.

@@ -97,7 +97,7 @@ func spec(p plan) client.ContainerCreateOptions {
 			Mounts:  mounts,
 			Resources: container.Resources{
 				Memory: memory, MemorySwap: memory, NanoCPUs: 1_000_000_000, PidsLimit: &processes,
-				Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 1024}, {Name: "core"}, {Name: "fsize", Soft: 512 << 20, Hard: 512 << 20}},
+				Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 4096}, {Name: "core"}, {Name: "fsize", Soft: 512 << 20, Hard: 512 << 20}},
 			},
 		},
 	}
