@@ -247,3 +247,51 @@ func TestInspect_Engine(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestInspect_Image: D39, D40 and D42, with an image that serves both ports as mcp/inspector does.
+func TestInspect_Image(t *testing.T) {
+	d, prefix := engined(t)
+	const image = "bobbin-inspector-test"
+	build := exec.CommandContext(t.Context(), "docker", "build", "-q", "-t", image, "-")
+	build.Stdin = strings.NewReader("FROM " + boxImage + "\nUSER 1000\nCMD [\"node\", \"-e\", \"const h = require('http'); for (const p of [process.env.CLIENT_PORT, process.env.SERVER_PORT]) " +
+		"h.createServer((q, s) => s.end(p + ' ' + process.env.HOST)).listen(p, process.env.HOST)\"]\n")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s %v", out, err)
+	}
+	mcps := "prefix: " + prefix + "\nmcps:\n  - name: a\n    base_image: bobbin-operator-test\n  - name: b\n    base_image: bobbin-operator-test\n"
+	if err := os.WriteFile(filepath.Join(d.data, "mcps.yaml"), []byte(mcps), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, server := freePort(t), freePort(t)
+	d.want(0, "mcp inspector --image "+image+" --detach --client-port "+client+" --server-port "+server, `http://127\.0\.0\.1:`+client, `^- a: http://a:8080/sse$`, `^- b: http://b:8080/sse$`)
+	id := d.docker("ps", "-q", "--filter", "name="+prefix+"_mcp_inspector")
+	networks := d.docker("inspect", "-f", "{{range $k, $v := .NetworkSettings.Networks}}{{$k}} {{end}}", id)
+	for _, want := range []string{prefix + "-mcp-network", prefix + "-mcp-a-network", prefix + "-mcp-b-network"} {
+		if !strings.Contains(networks, want) {
+			t.Errorf("it is not on %s: %s", want, networks)
+		}
+	}
+	if ports := d.docker("port", id); strings.Contains(ports, "0.0.0.0") || strings.Count(ports, "127.0.0.1") != 2 {
+		t.Errorf("published: %s", ports)
+	}
+	for port, want := range map[string]string{client: "5173 0.0.0.0", server: "3000 0.0.0.0"} {
+		text := ""
+		if !eventually(patience, func() bool {
+			res, err := http.Get("http://127.0.0.1:" + port)
+			if err != nil {
+				return false
+			}
+			b, _ := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			text = string(b)
+			return text == want
+		}) {
+			t.Errorf("port %s answers %q", port, text)
+		}
+	}
+	d.want(0, "mcp inspector --stop", `^MCP Inspector stopped$`)
+	if left := d.docker("ps", "-aq", "--filter", "name="+prefix+"_mcp_inspector"); left != "" {
+		t.Error("its container stays")
+	}
+	d.want(0, "mcp inspector --stop", `^No running MCP Inspector instances found$`)
+}
