@@ -125,7 +125,7 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 	}
 	p := plan{server: s, prefix: r.prefix, instance: o.instance, folder: o.folder(s.Name)}
 	var base image.InspectResponse
-	if base, err = r.image(ctx, s.BaseImage); err != nil {
+	if base, err = r.base(ctx); err != nil {
 		return err
 	}
 	var c client.ContainerCreateOptions

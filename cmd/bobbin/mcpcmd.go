@@ -88,7 +88,7 @@ func (m *Main) mcpCommand() *cobra.Command {
 		Use: "mcp", Short: "The operator's MCP servers: in containers, or reached by URL", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(m.mcpList(), m.mcpStatus(), m.mcpStart(), m.mcpStop(), m.mcpRestart(), m.mcpLogs(), m.mcpAdd(), m.mcpAddRemote(), m.mcpRemove(), m.inspectorCommand())
+	c.AddCommand(m.mcpList(), m.mcpStatus(), m.mcpStart(), m.mcpStop(), m.mcpRestart(), m.mcpUpgrade(), m.mcpLogs(), m.mcpAdd(), m.mcpAddRemote(), m.mcpRemove(), m.inspectorCommand())
 	return c
 }
 

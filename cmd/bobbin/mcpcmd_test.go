@@ -340,3 +340,44 @@ func TestMCP_Story(t *testing.T) { // D01, D04, D05, D14 to D19, D25, D28, D29, 
 	d.all.WriteString(strings.ReplaceAll(said, opCanary+" · ", ""))
 	d.canaries()
 }
+
+func TestMCP_Upgrade(t *testing.T) { // D57
+	d, prefix := engined(t)
+	image := prefix + "-image"
+	build := func(version string) string {
+		c := exec.Command("docker", "build", "-q", "-t", image, "-")
+		c.Stdin = strings.NewReader("FROM bobbin-operator-test\nLABEL org.opencontainers.image.version=" + version + "\n")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return d.docker("image", "inspect", "-f", "{{.Id}}", image)
+	}
+	one := build("1.0")
+	t.Cleanup(func() { d.docker("rmi", "-f", image, one) })
+	if err := os.WriteFile(filepath.Join(d.data, "mcps.yaml"), []byte("prefix: "+prefix+"\nmcps:\n  - name: a\n    base_image: "+image+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	digest := func() string {
+		return strings.TrimSpace(strings.TrimPrefix(regexp.MustCompile(`(?m)^Digest .*$`).FindString(d.want(0, "mcp status a")), "Digest"))
+	}
+	d.want(0, "mcp start a")
+	two := build("2.0")
+	d.want(0, "mcp restart a")
+	if digest() != one {
+		t.Error("a restart is an upgrade")
+	}
+	said, code := d.with("n\n", "mcp", "upgrade", "a")
+	if code != 0 || !strings.Contains(said, "- "+one+"  1.0") || !strings.Contains(said, "+ "+two+"  2.0") || !strings.Contains(said, "nothing was changed") || digest() != one {
+		t.Errorf("%d %s", code, said)
+	}
+	if said, code := d.with("y\n", "mcp", "upgrade", "a"); code != 0 || digest() != two {
+		t.Errorf("%d %s", code, said)
+	}
+	d.want(0, "mcp upgrade a --yes", `^a has the newest version of `)
+	d.want(0, "mcp upgrade a --rollback", `^a is running`)
+	if digest() != one {
+		t.Error("not rolled back")
+	}
+	d.want(0, "mcp stop a")
+}
