@@ -147,7 +147,9 @@ func TestTools_ThatCostNothing(t *testing.T) {
 	linuxOnly(t)
 	m := &patient{}
 	p := bobbinWith(t, models(t, m.think)["anthropic"], t.TempDir(), "chat", "--thread", "t1")
-	p.say("/mcp add-json " + config(t, map[string]any{"a": dragging(t), "b": dragging(t), "mail": quick(t, "mailbox", "send")}))
+	b := dragging(t)
+	b["timeout"] = 30_000
+	p.say("/mcp add-json " + config(t, map[string]any{"a": dragging(t), "b": b, "mail": quick(t, "mailbox", "send")}))
 	p.hear(`1\) Confirm`)
 	p.say("1")
 	p.hear(`\bb is ready`)
