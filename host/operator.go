@@ -8,12 +8,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"bobbin/internal/durable"
 	"bobbin/mcpstore"
 	"bobbin/operator"
 	"bobbin/schemas"
 )
+
+// attachTime is how long somebody in a chat waits for a server to start; what takes longer is the operator's to start beforehand.
+const attachTime = 2 * time.Minute
 
 // admins are the operator's servers as threads use them.
 type admins struct {
@@ -135,6 +139,8 @@ func (d desk) Attach(ctx context.Context, c schemas.Caller, name string) error {
 		}
 		return &schemas.Error{Code: schemas.CodeDenied, Text: "there is no server " + name + " of the operator for this thread", Hint: hint}
 	}
+	ctx, cancel := context.WithTimeout(ctx, attachTime)
+	defer cancel()
 	if _, err := d.Start(ctx, name, nil); err != nil {
 		e, ok := errors.AsType[*schemas.Error](err)
 		if ok && !c.Operator { // what the engine says is the operator's business

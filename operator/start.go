@@ -78,6 +78,9 @@ func (o *Operator) begin(ctx context.Context, name string, tell func(step string
 }
 
 func explained(name string, err error) *schemas.Error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return &schemas.Error{Code: schemas.CodeNotReady, Text: name + " was not up in time", Hint: "bobbin mcp start " + name + " waits as long as it takes", Err: err}
+	}
 	if e, ok := asError(err); ok {
 		return e
 	}
