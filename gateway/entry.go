@@ -11,8 +11,8 @@ import (
 // variable is where clients that read their environment find the token.
 const variable = "BOBBIN_GATEWAY_TOKEN"
 
-// bridge is the program by which clients that know only stdio reach a server over HTTP.
-const bridge = "mcp-remote@0.15.1"
+// remoteProgram is the program by which clients that know only stdio reach a server over HTTP.
+const remoteProgram = "mcp-remote@0.15.1"
 
 // Entry is what plugs a thread into a client: "claude-desktop", "claude-code", "vscode" or "cursor". It holds no token: each client takes one
 // in its own way. Who sits at this machine gets an entry that starts bobbin itself and needs none.
@@ -99,7 +99,7 @@ func remote(client, name, at string) any {
 	}
 	switch client {
 	case "claude-desktop": // no space in the argument: it would be split on Windows
-		p := program{Command: "npx", Args: []string{"-y", bridge, at, "--header", "Authorization:${BOBBIN_AUTH}"}, Env: map[string]string{"BOBBIN_AUTH": "Bearer " + placeholder}}
+		p := program{Command: "npx", Args: []string{"-y", remoteProgram, at, "--header", "Authorization:${BOBBIN_AUTH}"}, Env: map[string]string{"BOBBIN_AUTH": "Bearer " + placeholder}}
 		return map[string]any{"mcpServers": map[string]any{name: p}}
 	case "claude-code":
 		return map[string]any{"mcpServers": map[string]any{name: endpoint{"http", at, bearer("${" + variable + "}")}}}

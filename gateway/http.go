@@ -39,6 +39,7 @@ func (g *Gateway) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /api/mcp/config.json", g.config)
 	mux.HandleFunc("GET /api/mcp/install.sh", g.install)
+	mux.HandleFunc("GET /api/mcp/proof", g.prove)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "there is nothing here", http.StatusNotFound)
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -66,11 +65,7 @@ func (g *Gateway) sign(ctx context.Context, who identity, b []byte) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	h := hmac.New(sha256.New, key)
-	for _, part := range []string{"session", who.token, string(who.caller.Thread), who.server, string(b)} {
-		h.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
-	}
-	return h.Sum(nil)[:macBytes], nil
+	return authenticate(key, "session", who.token, string(who.caller.Thread), who.server, string(b))[:macBytes], nil
 }
 
 // session gives the one of this id, if it is this client's; nil if there is none.

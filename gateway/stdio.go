@@ -74,39 +74,52 @@ func (p *pipe) send(b []byte) {
 	}
 }
 
-// read takes lines until there are no more. A read cannot be broken off, so it has a goroutine that may outlive it: the program ends then.
+// read takes lines until there are no more. A read cannot be broken off, so it has a goroutine that may outlive this one: the program ends then.
 func (p *pipe) read(ctx context.Context, in io.Reader) error {
-	lines, end := make(chan []byte), make(chan error, 1)
+	lines := lineReader(ctx, in)
+	for {
+		select {
+		case l := <-lines:
+			if l.err == io.EOF {
+				return nil
+			} else if l.err != nil {
+				return l.err
+			}
+			p.take(ctx, l.text)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// lineRead is a line, or why there are no more.
+type lineRead struct {
+	text []byte
+	err  error
+}
+
+func lineReader(ctx context.Context, in io.Reader) <-chan lineRead {
+	lines := make(chan lineRead)
 	go func() {
 		r := bufio.NewReaderSize(in, 64<<10)
 		for {
-			line, err := line(r)
-			if len(bytes.TrimSpace(line)) > 0 {
+			text, err := line(r)
+			for _, l := range []lineRead{{text: text}, {err: err}} {
+				if l.err == nil && len(bytes.TrimSpace(l.text)) == 0 {
+					continue
+				}
 				select {
-				case lines <- line:
+				case lines <- l:
 				case <-ctx.Done():
 					return
 				}
 			}
 			if err != nil {
-				end <- err
 				return
 			}
 		}
 	}()
-	for {
-		select {
-		case b := <-lines:
-			p.take(ctx, b)
-		case err := <-end:
-			if err == io.EOF {
-				err = nil
-			}
-			return err
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	return lines
 }
 
 var errLine = &schemas.Error{Code: schemas.CodeTooLarge, Text: "the client sent a line above 4 MiB"}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	lending "bobbin/gateway"
 	"bobbin/host"
+	"bobbin/internal/durable"
 	"bobbin/schemas"
 )
 
@@ -48,6 +50,12 @@ func (m *Main) gatewayStdio(ctx context.Context, caller schemas.Caller, server s
 		return err
 	}
 	defer func() { _ = logFile.Close() }()
+	if data, err := durable.Open(filepath.Join(m.Data, "gateway")); err == nil { // what is wrong with it is said below
+		defer func() { _ = data.Close() }()
+		if served, err := lending.Bridge(ctx, data, caller, server, m.In, m.Out); served {
+			return err
+		}
+	}
 	back := newCallbackPage()
 	h, err := m.open(ctx, m.logger(logFile), host.Connect{Local: back.Open})
 	if err != nil {

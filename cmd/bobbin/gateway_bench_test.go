@@ -50,11 +50,14 @@ func BenchmarkGateway(b *testing.B) {
 	}
 }
 
-// startServe starts bobbin serve with a thread that has one server: swiftmcp over stdio, or the one at url.
+// startServe starts bobbin serve with a thread that has one server: swiftmcp over stdio, the one at url over http, or a command's.
 func startServe(b testing.TB, kind, url string) *gateway {
 	b.Helper()
-	def := `{"command":"swiftmcp"}`
-	if kind == "http" {
+	def := `{"command":"` + kind + `"}`
+	switch kind {
+	case "stdio":
+		def = `{"command":"swiftmcp"}`
+	case "http":
 		def = `{"type":"http","url":"` + url + `"}`
 	}
 	data := b.TempDir()
@@ -81,7 +84,7 @@ func startServe(b testing.TB, kind, url string) *gateway {
 	addr := "127.0.0.1:" + freePort(b)
 	cmd := exec.Command("bobbin", "--data", data, "--sandbox", "process", "serve", "--listen", addr)
 	cmd.Env = append(os.Environ(), "DOCKER_HOST=unix:///no/engine")
-	g := &gateway{name: "bobbin", addr: addr, path: "/gateway/t1/mcp", prefix: "ext_demo_", more: "Authorization: Bearer " + token + "\r\n", pid: begin(b, cmd)}
+	g := &gateway{name: "bobbin", data: data, addr: addr, path: "/gateway/t1/mcp", prefix: "ext_demo_", more: "Authorization: Bearer " + token + "\r\n", pid: begin(b, cmd)}
 	if !eventually(20*time.Second, func() bool { return answers(addr) }) {
 		b.Fatal("bobbin serve does not answer")
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -63,5 +65,29 @@ func TestGateway_Serve(t *testing.T) {
 		"Authorization", "Bearer "+token, "Mcp-Session-Id", g.session)
 	if code != 200 || !strings.Contains(body, swiftEcho) {
 		t.Errorf("a call: %d %s", code, body)
+	}
+}
+
+// TestGateway_StdioBesideServe has a client over stdio use the servers of the bobbin that serves the folder already, not start them once more.
+func TestGateway_StdioBesideServe(t *testing.T) {
+	linuxOnly(t)
+	g := startServe(t, "fakemcp", "")
+	over := func() string {
+		cmd := exec.CommandContext(t.Context(), "bobbin", "--data", g.data, "--sandbox", "process", "gateway", "--stdio", "--thread", "t1")
+		cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ext_demo_pid","arguments":{}}}
+`)
+		cmd.Stderr, cmd.Env = os.Stderr, append(os.Environ(), "DOCKER_HOST=unix:///no/engine")
+		out, err := cmd.Output()
+		_, pid, ok := strings.Cut(string(out), `"text":"`)
+		if err != nil || !ok {
+			t.Fatalf("%v %s", err, out)
+		}
+		pid, _, _ = strings.Cut(pid, `"`)
+		return pid
+	}
+	if one, two := over(), over(); one != two {
+		t.Errorf("servers %s and %s", one, two)
 	}
 }

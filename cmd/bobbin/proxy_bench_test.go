@@ -21,6 +21,7 @@ import (
 // gateway is a way to a server over HTTP.
 type gateway struct {
 	name, addr, session string
+	data                string
 	path, prefix, more  string // of the endpoint, of tools' names, and further headers
 	pid                 int
 
