@@ -126,7 +126,11 @@ func (b *tab) text(js string) string {
 func (b *tab) until(js string) {
 	b.t.Helper()
 	js = `(() => { try { return Boolean(` + js + `); } catch { return false; } })()`
-	for deadline := time.Now().Add(20 * time.Second); b.text(js) != "true"; time.Sleep(15 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(15 * time.Millisecond) {
+		out, err := chromedp.Run(b, chromedp.Evaluate[string](`String(`+js+`)`)) // fails while the page gives way to the next one
+		if err == nil && out == "true" {
+			return
+		}
 		if time.Now().After(deadline) {
 			b.t.Fatalf("never true: %s\n%s", js, b.text("document.body.innerText"))
 		}

@@ -148,3 +148,14 @@ func TestPage_FormStays(t *testing.T) {
 		t.Errorf("left: %q", got)
 	}
 }
+
+// At the first look, before anything is pressed.
+func TestPage_First(t *testing.T) {
+	for _, width := range []int64{360, 900} {
+		b := open(t, newSite(t), width, 740, false)
+		if got := b.text(`document.querySelector("#wire").innerText`); !strings.Contains(got, "Nothing has passed") {
+			t.Error(got)
+		}
+		b.shot(fmt.Sprintf("inspect-first-%d", width))
+	}
+}
