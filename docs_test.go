@@ -33,7 +33,7 @@ func TestOperations_Limits(t *testing.T) {
 				file, code = m[1], space.ReplaceAllString(string(content), " ")
 				continue
 			}
-			if !regexp.MustCompile(regexp.QuoteMeta(m[1])+`(?:[^0-9A-Za-z_]|$)`).MatchString(code) {
+			if !regexp.MustCompile(regexp.QuoteMeta(m[1]) + `(?:[^0-9A-Za-z_]|$)`).MatchString(code) {
 				t.Errorf("%s: %s has no %s", strings.TrimSpace(cells[1]), file, m[1])
 			}
 		}

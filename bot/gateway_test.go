@@ -82,7 +82,9 @@ func TestGateway_TokenIsShownOnceToItsOwner(t *testing.T) {
 			t.Errorf("the record holds the secret: %+v", rec)
 		}
 	}
-	if !slices.ContainsFunc(w.records, func(r schemas.Record) bool { return r.Event == schemas.EventSecret && strings.Contains(r.Detail, "abcd2345") }) {
+	if !slices.ContainsFunc(w.records, func(r schemas.Record) bool {
+		return r.Event == schemas.EventSecret && strings.Contains(r.Detail, "abcd2345")
+	}) {
 		t.Error("nothing says that a token was made")
 	}
 	r = w.say(alice(), "/mcp gateway show")

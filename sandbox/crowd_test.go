@@ -30,7 +30,9 @@ for at in (socket.AF_UNIX, "/run/bobbin/proxy.sock"), (socket.AF_INET, ("127.0.0
         if os.fork() == 0: open_(*at); open("/workspace/held-%d" % os.getpid(), "w").write(str(len(held))); time.sleep(120)
 time.sleep(120)`
 	for range 2 {
-		go func() { _, _ = w.Exec(t.Context(), schemas.Exec{Thread: "t1", Member: m, Args: []string{"python3", "-c", hold}, Timeout: 2 * time.Minute}) }()
+		go func() {
+			_, _ = w.Exec(t.Context(), schemas.Exec{Thread: "t1", Member: m, Args: []string{"python3", "-c", hold}, Timeout: 2 * time.Minute})
+		}()
 	}
 	await(t, func() bool { return strings.TrimSpace(w.sh(m, "ls /workspace | grep -c held")) == "12" })
 	box := w.id(m)
