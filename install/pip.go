@@ -131,6 +131,11 @@ func dryRun(ctx context.Context, j *job, python, dir string, r request) (pipFoun
 		return f, err
 	}
 	if done.Code != 0 {
+		// To pip, an index that it does not reach is one without the package.
+		if strings.Contains(done.Stderr, "Retrying (") {
+			return f, &schemas.Error{Code: schemas.CodeFailed, Text: "pip does not reach the index of packages: " + unreached(done.Stderr),
+				Hint: "`/mcp policy show` lists what sandboxes may reach; the operator allows a host of the own network with --allow-internal"}
+		}
 		if strings.Contains(done.Stderr, "No matching distribution found for "+r.name) {
 			return f, &schemas.Error{Code: schemas.CodeNotFound, Text: "pip finds no wheel of " + what, Hint: "check its name and version; packages that must be built first are not installed"}
 		}
@@ -153,6 +158,17 @@ func dryRun(ctx context.Context, j *job, python, dir string, r request) (pipFoun
 		return f, err
 	}
 	return readPip(out, r)
+}
+
+// unreached gives the innermost reason of pip's first warning.
+func unreached(stderr string) string {
+	_, line, _ := strings.Cut(stderr, "Retrying (")
+	line, _, _ = strings.Cut(line, "\n")
+	if i := strings.LastIndexByte(line, '('); i >= 0 {
+		line = line[i+1:]
+	}
+	line, _, _ = strings.Cut(line, ")")
+	return brief(strings.Trim(line, "'\" "))
 }
 
 // requirements writes every wheel with its hash, for pip's hash-checking mode.

@@ -130,3 +130,19 @@ func TestReal_Pip(t *testing.T) {
 		t.Error(left)
 	}
 }
+
+// TestPip_Unreached: pip says of an index that it cannot reach that the package is not there.
+func TestPip_Unreached(t *testing.T) {
+	warning := "WARNING: Retrying (Retry(total=4, connect=None, read=None, redirect=None, status=None)) after connection broken by 'ProxyError('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 Forbidden'))': /simple/acme/\n"
+	r := &replay{t: t, steps: []said{
+		{args: "mkdir -p " + base}, {args: "ls -1A " + base}, {args: "python3 -c *", out: "/usr/bin/python3\n"}, {args: "mkdir *"}, {args: "/usr/bin/python3 -m pip --version"},
+		{args: "/usr/bin/python3 -m pip install --dry-run --ignore-installed --only-binary :all: --no-input --disable-pip-version-check --quiet --report * -- acme",
+			err: strings.Repeat(warning, 5) + "ERROR: No matching distribution found for acme\n", code: 1},
+		{args: "rm -rf *"},
+	}}
+	_, err := install.New(r, r, install.Options{}).Resolve(t.Context(), thread, member, schemas.Package{Kind: schemas.Pip, Spec: "acme"})
+	if schemas.CodeOf(err) != schemas.CodeFailed || !strings.Contains(err.Error(), "does not reach the index of packages: Tunnel connection failed: 403 Forbidden") {
+		t.Error(err)
+	}
+	r.done()
+}
