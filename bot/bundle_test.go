@@ -19,11 +19,9 @@ type shelf struct {
 
 func newShelf(t *testing.T, change ...func(*bot.Options)) (*world, *shelf) {
 	s := &shelf{records: map[string]schemas.PackageRecord{}}
-	var w *world
-	w, s.store = newStore(t)
+	_, s.store = newStore(t)
 	s.store.w = newWorld(t, append(change, func(o *bot.Options) { o.Install = s })...)
-	w = s.store.w
-	return w, s
+	return s.store.w, s
 }
 
 func (s *shelf) Bundle(_ context.Context, id schemas.ThreadID, m schemas.MemberID, name string, data []byte) (schemas.PackagePlan, error) {

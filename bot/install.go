@@ -37,7 +37,6 @@ type wish struct {
 	owner schemas.MemberID // in whose sandbox
 	plan  schemas.PackagePlan
 	spec  schemas.Package         // as it was asked for
-	ver   string                  // of an upgrade: what was asked for
 	up    *schemas.PackageUpgrade // nil: a new one
 	more  *schemas.Suggestion     // what a registry entry adds to the plan; nil: none
 	was   schemas.Entry           // of an upgrade: the server as it is

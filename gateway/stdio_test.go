@@ -129,8 +129,7 @@ func TestStdio_Limits(t *testing.T) {
 }
 
 func TestInstall(t *testing.T) {
-	var h *house
-	h = start(t, func(o *gateway.Options) { o.Program = []string{"/usr/bin/bobbin", "--data", "/srv/data"} })
+	h := start(t, func(o *gateway.Options) { o.Program = []string{"/usr/bin/bobbin", "--data", "/srv/data"} })
 	secret := h.token(ann)
 	for _, client := range []string{"", "claude-desktop", "claude-code", "vscode", "cursor"} {
 		code, head, body := send(t, "GET", h.url+"/api/mcp/config.json?thread=t1&client="+client, "", "")

@@ -17,7 +17,6 @@ import (
 	"bobbin/audit"
 	"bobbin/inspect"
 	"bobbin/internal/durable"
-	"bobbin/observe"
 	"bobbin/operator"
 	"bobbin/registry"
 	"bobbin/schemas"
@@ -25,16 +24,6 @@ import (
 
 // inspected is the thread in which the inspector shows the operator's servers.
 const inspected = schemas.ThreadID("operator")
-
-// measured is a registry whose calls are counted like those of other doors.
-type measured struct {
-	*registry.Registry
-	by *observe.Observer
-}
-
-func (m measured) Call(ctx context.Context, in schemas.Call) (schemas.Result, error) {
-	return m.by.Call(ctx, m.Registry, in)
-}
 
 // bench is what the inspector of the operator's servers looks at: sessions of its own, which end with it.
 type bench struct {

@@ -1,3 +1,5 @@
+//lint:file-ignore ST1005 the words are the provider's own
+
 package modeltest
 
 import (

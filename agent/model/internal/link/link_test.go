@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -175,7 +176,7 @@ func TestKeyStaysHome(t *testing.T) {
 			}
 		}
 	}
-	for _, err := range []error{errors.New(key), &http.ProtocolError{ErrorString: key}} {
+	for _, err := range []error{errors.New(key), &url.Error{Op: "Get", URL: key, Err: io.EOF}} {
 		h := &host{answers: []func(*http.Request) (*http.Response, error){func(*http.Request) (*http.Response, error) { return nil, err }}}
 		ended := 0
 		for e := range open(t, h).Run(t.Context(), "mod", func(ctx context.Context, t *link.Try, _ *link.Answer) (link.End, error) {
