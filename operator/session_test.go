@@ -99,6 +99,11 @@ except urllib.error.HTTPError as e: print(e.code)`)
 	if got := reach("/sse", "other"); got != "401" {
 		t.Errorf("without the token: %s", got)
 	}
+	for _, path := range []string{"/servers", "/servers/main", "/exec"} { // a session uses a server, and does not get at what it runs with
+		if got := reach(path, token); got != "404" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
 	file := y.docker("exec", s.Container, "cat", "/run/bobbin/mcp.json")
 	var config struct {
 		Servers map[string]struct {

@@ -75,7 +75,7 @@ func serverSpec(p plan) client.ContainerCreateOptions {
 	c.Config.Entrypoint = []string{program, "proxy"}
 	c.Config.Cmd = []string{
 		"--listen", net.JoinHostPort(o.Host, strconv.Itoa(o.Port)), "--socket", runPath + "/" + proxySocket,
-		"--token-file", runPath + "/" + tokenFile, "--allow-origin", o.Origin, "--echo",
+		"--token-file", runPath + "/" + tokenFile, "--allow-origin", o.Origin, "--echo", "--use-only",
 	}
 	c.HostConfig.ReadonlyRootfs = !p.server.Writable
 	c.HostConfig.Mounts = []mount.Mount{

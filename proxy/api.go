@@ -21,7 +21,8 @@ const maxDefinition = 1 << 20
 // Main is the server that a standalone proxy serves at /mcp and /sse, too.
 const Main = "main"
 
-func (p *Proxy) routes() http.Handler {
+// routes of a listener. With all of them, who has the token starts programs.
+func (p *Proxy) routes(all bool) http.Handler {
 	mux := http.NewServeMux()
 	health := func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, []byte(`{"ok":true}`)) }
 	mux.HandleFunc("GET /health", health)
@@ -29,10 +30,14 @@ func (p *Proxy) routes() http.Handler {
 	mux.HandleFunc("/mcp", p.named((*server).mcp))
 	mux.HandleFunc("/sse", p.named((*server).sse))
 	mux.HandleFunc("POST /message", p.named((*server).message))
-	if p.opts.Token == "" {
+	if !all {
 		// Whoever reaches the port may use the server that its owner chose, and start nothing.
+		hint := "with --token-file there is more"
+		if p.opts.Token != "" {
+			hint = "at the unix socket there is more"
+		}
 		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-			explain(w, http.StatusNotFound, "only /mcp, /sse and /health are served here", "with --token-file there is more")
+			explain(w, http.StatusNotFound, "only /mcp, /sse and /health are served here", hint)
 		})
 		return mux
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	Root string
 	// Env is the base of every program's environment, as NAME=VALUE; nothing else of our own environment is handed on.
 	Env []string
+	// UseOnly keeps what starts servers and runs commands to unix sockets: at TCP addresses the token is for using [Main].
+	UseOnly bool
 	// Origin is whose web pages may come in, beside those of this machine: "*" for all, an origin, or "" for none.
 	Origin string
 	// Echo gets what programs write to their standard error, values of their environment masked; nil: nobody.
@@ -101,7 +103,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(p.opts.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		Handler:           handlers.count(p.opts.share(p.guard(p.routes(), l.Addr()))),
+		Handler:           handlers.count(p.opts.share(p.guard(p.routes(p.opts.Token != "" && !(p.opts.UseOnly && l.Addr().Network() == "tcp")), l.Addr()))),
 	}
 	defer handlers.wait()
 	ended := context.AfterFunc(ctx, func() { _ = srv.Close() })

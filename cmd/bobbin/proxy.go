@@ -24,7 +24,7 @@ type proxyFlags struct {
 	socket, listen, token string
 	egress, egressListen  string
 	origin                string
-	echo                  bool
+	echo, useOnly         bool
 }
 
 func (m *Main) proxyCommand() *cobra.Command {
@@ -45,6 +45,7 @@ func (m *Main) proxyCommand() *cobra.Command {
 	f.StringVar(&flags.socket, "socket", "", "unix socket to serve HTTP at (BOBBIN_SOCKET)")
 	f.StringVar(&flags.token, "token-file", "", "file with the token that every request must bear; without one only COMMAND is served, on loopback (BOBBIN_TOKEN_FILE)")
 	f.StringVar(&flags.origin, "allow-origin", "", "web pages that may use this: an origin such as https://app.example.com, or * for all (BOBBIN_ALLOW_ORIGIN)")
+	f.BoolVar(&flags.useOnly, "use-only", false, "at --listen the token is for using the server: others are started, and commands run, at --socket alone (BOBBIN_USE_ONLY)")
 	f.BoolVar(&flags.echo, "echo", false, "show what the programs write to their standard error, their values masked (BOBBIN_ECHO)")
 	f.StringVar(&flags.egress, "egress", "", "unix socket of an HTTP proxy that programs get to know at --egress-listen (BOBBIN_EGRESS)")
 	f.StringVar(&flags.egressListen, "egress-listen", "127.0.0.1:3128", "where programs find that HTTP proxy (BOBBIN_EGRESS_LISTEN)")
@@ -77,7 +78,7 @@ func (m *Main) proxy(ctx context.Context, flags *proxyFlags, command []string) e
 	if flags.echo {
 		echo = m.Err
 	}
-	p, err := proxy.New(ctx, proxy.Options{Origin: flags.origin, Echo: echo, Token: token, Root: root, Env: theirs(os.Environ()), Log: m.logger(m.Err)})
+	p, err := proxy.New(ctx, proxy.Options{Origin: flags.origin, UseOnly: flags.useOnly, Echo: echo, Token: token, Root: root, Env: theirs(os.Environ()), Log: m.logger(m.Err)})
 	if err != nil {
 		return err
 	}
