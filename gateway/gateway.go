@@ -86,6 +86,9 @@ type Gateway struct {
 	streams  map[*stream]struct{}
 	parked   map[string]*parked
 	wg       sync.WaitGroup
+
+	seenResources recent[schemas.Resource]
+	seenPrompts   recent[prompted]
 }
 
 // New checks the options. It panics when a dependency is missing, since that is a mistake in the wiring.

@@ -151,8 +151,8 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who identity, ver
 	}
 	m, err := read(body)
 	switch {
-	case err != nil && version == "2025-03-26" && len(body) > 0 && body[0] == '[':
-		refuse(w, http.StatusBadRequest, nil, codeInvalid, "one message at a time")
+	case err != nil && len(body) > 0 && body[0] == '[':
+		g.postBatch(w, r, who, body)
 		return
 	case err != nil:
 		code := codeInvalid

@@ -94,6 +94,23 @@ func TestHTTP_Refuses(t *testing.T) {
 	}
 }
 
+func TestBatch(t *testing.T) {
+	h := start(t, nil)
+	at, token := h.url+"/gateway/t1/mcp", h.token(ann)
+	batch := `[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ext_s_echo"}},{"x":1}]`
+	for version, want := range map[string]int{"2025-03-26": 200, "2025-06-18": 400} {
+		_, head, _ := post(t, at, token, strings.Replace(hello, "2025-11-25", version, 1))
+		code, _, body := post(t, at, token, batch, "Mcp-Session-Id", head.Get("Mcp-Session-Id"))
+		if code != want {
+			t.Errorf("%s: %d %s", version, code, body)
+		}
+		var all []struct{ ID, Result, Error json.RawMessage }
+		if want == 200 && (json.Unmarshal([]byte(body), &all) != nil || len(all) != 3 || string(all[0].Result) != "{}" || all[1].Result == nil || all[2].Error == nil) {
+			t.Errorf("%s", body)
+		}
+	}
+}
+
 func TestSession_SurvivesARestartAndBeingForgotten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gateway")
 	var id, token string

@@ -1,12 +1,15 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -109,6 +112,7 @@ func (x *exchange) resources(ctx context.Context) ([]schemas.Resource, error) {
 			seen[r.URI] = true
 		}
 	}
+	x.g.seenResources.put(x.identity, list)
 	return list, nil
 }
 
@@ -150,6 +154,7 @@ func (x *exchange) prompts(ctx context.Context) ([]prompted, error) {
 			list[i].name = p.Server + "." + p.Name
 		}
 	}
+	x.g.seenPrompts.put(x.identity, list)
 	return list, nil
 }
 
@@ -200,23 +205,41 @@ func object(raw json.RawMessage, name string) []byte {
 
 // known gives a prompt by the name that clients call it by.
 func (x *exchange) known(ctx context.Context, name string) (prompted, bool, error) {
-	all, err := x.prompts(ctx)
-	i := slices.IndexFunc(all, func(p prompted) bool { return p.name == name })
-	if i < 0 {
-		return prompted{}, false, err
+	for _, list := range []func() ([]prompted, error){
+		func() ([]prompted, error) { return x.g.seenPrompts.get(x.identity), nil },
+		func() ([]prompted, error) { return x.prompts(ctx) },
+	} {
+		all, err := list()
+		if err != nil {
+			return prompted{}, false, err
+		}
+		if i := slices.IndexFunc(all, func(p prompted) bool { return p.name == name }); i >= 0 {
+			return all[i], true, nil
+		}
 	}
-	return all[i], true, err
+	return prompted{}, false, nil
 }
 
 // whose says which server has a resource: by its own address, else by a template that it fits.
 func (x *exchange) whose(ctx context.Context, uri string) (string, error) {
+	if server := owner(x.g.seenResources.get(x.identity), uri); server != "" {
+		return server, nil
+	}
 	all, err := x.resources(ctx)
 	if err != nil {
 		return "", err
 	}
+	server := owner(all, uri)
+	if server == "" {
+		server = x.server // it may know more than it lists
+	}
+	return server, nil
+}
+
+func owner(all []schemas.Resource, uri string) string {
 	for _, r := range all {
 		if !r.Template && r.URI == uri {
-			return r.Server, nil
+			return r.Server
 		}
 	}
 	best := ""
@@ -228,10 +251,46 @@ func (x *exchange) whose(ctx context.Context, uri string) (string, error) {
 			}
 		}
 	}
-	if best == "" && x.server != "" {
-		return x.server, nil // it may know more than it lists
+	return best
+}
+
+const (
+	seenFor = 10 * time.Second // that what servers listed is believed, when something of it is asked for
+	maxSeen = 256
+)
+
+// recent is what clients of a thread were listed a moment ago, so that not each read asks all servers what they have.
+type recent[T any] struct {
+	mu  sync.Mutex
+	all map[identity]listing[T]
+}
+
+type listing[T any] struct {
+	items []T
+	at    time.Time
+}
+
+// alike are clients that see the same.
+func alike(who identity) identity {
+	return identity{server: who.server, caller: schemas.Caller{Thread: who.caller.Thread, Member: who.caller.Member}}
+}
+
+func (r *recent[T]) get(who identity) []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.all[alike(who)]; time.Since(l.at) < seenFor {
+		return l.items
 	}
-	return best, nil
+	return nil
+}
+
+func (r *recent[T]) put(who identity, items []T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil || len(r.all) >= maxSeen {
+		r.all = map[identity]listing[T]{}
+	}
+	r.all[alike(who)] = listing[T]{items, time.Now()}
 }
 
 // fits reports whether an address may come of a template (RFC 6570): the literal parts are found in their order, each expression
@@ -256,7 +315,7 @@ func fits(template, uri string) (fixed int, ok bool) {
 }
 
 // print is what of a thread its clients hear about: when it differs, a list changed.
-type print struct{ tools, resources, prompts string }
+type print struct{ tools, resources, prompts [sha256.Size]byte }
 
 // look takes the print of what a client may see. It starts no server.
 func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
@@ -265,16 +324,16 @@ func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
 	if err != nil {
 		return p, err
 	}
-	var res, pro, tools strings.Builder
+	tools, res, pro := sha256.New(), sha256.New(), sha256.New()
 	for _, st := range all {
 		if who.server != "" && st.Name != who.server || st.State == schemas.Off || st.State == schemas.Failed || st.State == schemas.PendingState {
 			continue
 		}
 		if st.Resources {
-			res.WriteString(st.Name + " " + strconv.Itoa(st.ResourceChanges) + "\n")
+			_, _ = fmt.Fprintln(res, st.Name, st.ResourceChanges)
 		}
 		if st.Prompts {
-			pro.WriteString(st.Name + " " + strconv.Itoa(st.PromptChanges) + "\n")
+			_, _ = fmt.Fprintln(pro, st.Name, st.PromptChanges)
 		}
 	}
 	list, err := g.offered(ctx, who)
@@ -282,7 +341,7 @@ func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
 		return p, err
 	}
 	for _, t := range list {
-		tools.WriteString(cmp.Or(t.Model, t.Name) + " " + t.Pin + "\n")
+		_, _ = fmt.Fprintln(tools, t.Model, t.Name, t.Pin)
 	}
-	return print{tools.String(), res.String(), pro.String()}, nil
+	return print{[sha256.Size]byte(tools.Sum(nil)), [sha256.Size]byte(res.Sum(nil)), [sha256.Size]byte(pro.Sum(nil))}, nil
 }
