@@ -18,6 +18,8 @@ import (
 	"bobbin/bot/web"
 	"bobbin/host"
 	"bobbin/inspect"
+	"bobbin/observe"
+	"bobbin/registry"
 	"bobbin/schemas"
 )
 
@@ -67,7 +69,7 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 		return err
 	}
 	me := schemas.Caller{Member: schemas.MemberID(user), Name: user, Door: schemas.DoorWeb, Role: schemas.Owner, Operator: true}
-	inspector, err := inspect.New(inspect.Options{Live: h.Registry, Lists: h.Registry, Use: h.Registry, Wire: h.Registry, Member: me, Base: "/inspect", Log: log})
+	inspector, err := inspect.New(inspect.Options{Live: h.Registry, Lists: h.Registry, Use: counted{h.Registry, m.observer}, Wire: h.Registry, Member: me, Base: "/inspect", Log: log})
 	if err != nil {
 		return err
 	}
@@ -96,6 +98,16 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 		}
 		return g.Wait()
 	})
+}
+
+// counted is a registry whose calls are measured like those of other doors.
+type counted struct {
+	*registry.Registry
+	by *observe.Observer
+}
+
+func (c counted) Call(ctx context.Context, in schemas.Call) (schemas.Result, error) {
+	return c.by.Call(ctx, c.Registry, in)
 }
 
 // serveHTTP serves the door and the pages beside it until ctx ends.
