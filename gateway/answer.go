@@ -83,13 +83,16 @@ func (g *Gateway) begin(ctx context.Context, x *exchange) (context.Context, func
 	detach := context.AfterFunc(life, cancel)
 	x.cancel = cancel
 	g.mu.Lock()
-	ok := len(g.under) < g.opt.Calls
+	ok := g.claim("call ", x.token, len(g.under), g.opt.Calls)
 	if ok {
 		g.under[x] = struct{}{}
 	}
 	g.mu.Unlock()
 	end := func() {
 		g.mu.Lock()
+		if _, counted := g.under[x]; counted {
+			g.unclaim("call ", x.token)
+		}
 		delete(g.under, x)
 		g.mu.Unlock()
 		detach()

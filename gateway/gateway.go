@@ -62,8 +62,8 @@ type Options struct {
 
 	Page     int           // entries of one page of a list; 250
 	Sessions int           // of clients before 2026-07-28, at once; the longest unused one goes first; 2,048
-	Streams  int           // that stand open at once; 1,024
-	Calls    int           // requests at once; 1,024
+	Streams  int           // that stand open at once; 1,024; a quarter of them with one token
+	Calls    int           // requests at once; 1,024; a quarter of them with one token
 	Quiet    time.Duration // between signs of life on a silent stream; 25 s
 	Patience time.Duration // for a client to answer a server's question; 10 min
 
@@ -84,6 +84,7 @@ type Gateway struct {
 	dead     map[string]time.Time // ids of sessions that were ended, until they would have been forgotten anyway
 	under    map[*exchange]struct{}
 	streams  map[*stream]struct{}
+	share    map[string]int // requests and streams of a token
 	parked   map[string]*parked
 	wg       sync.WaitGroup
 
@@ -110,7 +111,7 @@ func New(opt Options) *Gateway {
 	}
 	return &Gateway{
 		opt: opt, tokens: &tokens{dir: opt.Tokens, now: opt.Now, used: map[string]time.Time{}},
-		ready: make(chan struct{}), sessions: map[string]*session{}, dead: map[string]time.Time{}, under: map[*exchange]struct{}{}, streams: map[*stream]struct{}{}, parked: map[string]*parked{},
+		ready: make(chan struct{}), sessions: map[string]*session{}, dead: map[string]time.Time{}, under: map[*exchange]struct{}{}, streams: map[*stream]struct{}{}, share: map[string]int{}, parked: map[string]*parked{},
 	}
 }
 
@@ -167,6 +168,22 @@ func (g *Gateway) running() (life context.Context, done func()) {
 	}
 	g.wg.Add(1)
 	return g.life, g.wg.Done
+}
+
+// claim counts what a token has under way, up to a quarter of what all have together; the lock is held.
+func (g *Gateway) claim(kind, token string, all, most int) bool {
+	if all >= most || g.share[kind+token] >= max(most/4, 1) {
+		return false
+	}
+	g.share[kind+token]++
+	return true
+}
+
+// unclaim takes that back; the lock is held.
+func (g *Gateway) unclaim(kind, token string) {
+	if g.share[kind+token]--; g.share[kind+token] <= 0 {
+		delete(g.share, kind+token)
+	}
 }
 
 // end breaks off everything of the clients that match.

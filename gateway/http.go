@@ -266,13 +266,16 @@ func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter)
 	detach := context.AfterFunc(life, cancel)
 	s := &stream{identity: who, w: w, close: cancel}
 	g.mu.Lock()
-	ok := len(g.streams) < g.opt.Streams
+	ok := g.claim("stream ", who.token, len(g.streams), g.opt.Streams)
 	if ok {
 		g.streams[s] = struct{}{}
 	}
 	g.mu.Unlock()
 	leave := func() {
 		g.mu.Lock()
+		if _, counted := g.streams[s]; counted {
+			g.unclaim("stream ", who.token)
+		}
 		delete(g.streams, s)
 		g.mu.Unlock()
 		detach()

@@ -501,3 +501,33 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a second stream: %d", resp.StatusCode)
 	}
 }
+
+// One token takes no more than its share.
+func TestLimits_OfOneToken(t *testing.T) {
+	h := start(t, func(o *gateway.Options) { o.Calls = 8 })
+	at, token, other := h.url+"/gateway/t1/mcp", h.token(ann), h.token(ann)
+	session := func(token string) []string {
+		_, head, _ := post(t, at, token, hello)
+		return []string{"Mcp-Session-Id", head.Get("Mcp-Session-Id")}
+	}
+	id := session(token)
+	var wg sync.WaitGroup
+	for n := range 2 {
+		wg.Go(func() {
+			post(t, at, token, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"ext_s_wait"}}`, n+10), id...)
+		})
+		<-h.thread.began
+	}
+	ping := `{"jsonrpc":"2.0","id":6,"method":"ping"}`
+	if code, _, _ := post(t, at, token, ping, id...); code != 429 {
+		t.Errorf("a third of a quarter of eight: %d", code)
+	}
+	if code, _, _ := post(t, at, other, ping, session(other)...); code != 200 {
+		t.Errorf("another token: %d", code)
+	}
+	close(h.thread.hold)
+	wg.Wait()
+	if code, _, _ := post(t, at, token, ping, id...); code != 200 {
+		t.Errorf("afterwards: %d", code)
+	}
+}
