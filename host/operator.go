@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"slices"
@@ -23,6 +24,7 @@ const attachTime = 2 * time.Minute
 type admins struct {
 	*operator.Operator
 	store *mcpstore.Store
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	seen map[schemas.ThreadID]bool // that asked for a definition
@@ -30,6 +32,9 @@ type admins struct {
 
 // open needs the vault, which is opened after the store that asks for definitions.
 func (a *admins) open(data *durable.Dir, secrets vaulted, opt Options) (err error) {
+	if a.log = opt.Log; a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
 	a.Operator, err = operator.New(operator.Options{
 		Data: data, Secrets: secrets, Getenv: os.LookupEnv, Engine: opt.Container.Engine, Binary: opt.Container.Binary, Log: opt.Log,
 	})
@@ -59,7 +64,7 @@ func (a *admins) definition(thread schemas.ThreadID, name string, by schemas.Att
 	if !ok || s.Wrong != "" || !s.Allows(schemas.Caller{Thread: thread, Member: by.By, Role: by.Role, Operator: by.Operator}) {
 		return schemas.Server{}, false
 	}
-	return s.Endpoint(), true
+	return a.Endpoint(s), true
 }
 
 // credentials gives the client of every connector: the operator's servers have their own, which no file of a thread can ask for.
@@ -147,6 +152,9 @@ func (d desk) Attach(ctx context.Context, c schemas.Caller, name string) error {
 			return &schemas.Error{Code: e.Code, Text: name + " does not start", Hint: "tell the operator; bobbin mcp status " + name + " says why", Err: err}
 		}
 		return err
+	}
+	if err := d.Probe(ctx, name); err != nil {
+		d.log.Info("an MCP server of the operator was not looked at before it was attached", "server", name, "err", err)
 	}
 	return d.store.Attach(ctx, c, s.Name)
 }

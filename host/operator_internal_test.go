@@ -54,6 +54,7 @@ func TestAdmins(t *testing.T) { // D13, D50, D56: who is allowed reaches the ser
 		t.Errorf("T2 sees %v %v", all, err)
 	}
 	must(d.Attach(t.Context(), c1, "far"))
+	got = nil // what it was asked to find out how it speaks
 	must(a.Seal(t.Context()))
 	others := 0
 	clients := a.credentials(func(schemas.ThreadID, schemas.MemberID, schemas.Server) *http.Client { others++; return srv.Client() })

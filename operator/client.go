@@ -97,18 +97,75 @@ func (o *Operator) outside(origin string) (*http.Client, error) {
 	return c, nil
 }
 
+const (
+	probeTime = 10 * time.Second
+	hello     = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bobbin","version":"1"}}}`
+)
+
+// Probe finds out whether a remote server whose URL does not say so speaks streamable HTTP, or only HTTP+SSE, and keeps that for
+// [Operator.Endpoint] (2025-11-25, basic/transports, backwards compatibility). Of one that does not answer nothing is kept.
+func (o *Operator) Probe(ctx context.Context, name string) error {
+	s, _, err := o.usable(ctx, name)
+	if err != nil || s.Type != Remote || s.sse() {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	status, _, err := o.knock(ctx, name, http.MethodPost, s.URL)
+	if err != nil {
+		return err
+	}
+	found := schemas.HTTP
+	if status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden {
+		if status, kind, err := o.knock(ctx, name, http.MethodGet, s.URL); err == nil && status == http.StatusOK && strings.HasPrefix(kind, "text/event-stream") {
+			found = schemas.SSE
+		}
+	}
+	return o.remember(name, memory{State: stateRemote, Print: s.URL, Transport: found})
+}
+
+func (o *Operator) knock(ctx context.Context, name, method, url string) (status int, kind string, err error) {
+	body := ""
+	if method == http.MethodPost {
+		body = hello
+	}
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if method == http.MethodPost {
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := o.Client(name).Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode, resp.Header.Get("Content-Type"), nil
+}
+
+// sse reports whether the URL itself says that it is for HTTP+SSE.
+func (s Server) sse() bool {
+	path, _, _ := strings.Cut(s.URL, "?")
+	return strings.HasSuffix(strings.TrimSuffix(path, "/"), "/sse")
+}
+
 // Endpoint is the server as threads see it: a connector that only [Operator.Client] can reach.
-func (s Server) Endpoint() schemas.Server {
+func (o *Operator) Endpoint(s Server) schemas.Server {
 	e := schemas.Server{Name: s.Name, Type: schemas.HTTP, URL: s.URL, Auth: &schemas.Auth{Type: schemas.Operated}}
 	switch {
+	case s.Type == Remote && s.sse():
+		e.Type = schemas.SSE
 	case s.Type == Remote:
+		if m, err := o.recall(s.Name); err == nil && m.Print == s.URL && m.Transport != "" {
+			e.Type = m.Transport
+		}
 	case s.ProxyImage != "":
-		e.URL = insideURL(s, "/sse") // what a proxy of others certainly speaks
+		e.URL, e.Type = insideURL(s, "/sse"), schemas.SSE // what a proxy of others certainly speaks
 	default:
 		e.URL = insideURL(s, "/mcp")
-	}
-	if path, _, _ := strings.Cut(e.URL, "?"); strings.HasSuffix(strings.TrimSuffix(path, "/"), "/sse") {
-		e.Type = schemas.SSE
 	}
 	return e
 }

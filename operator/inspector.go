@@ -110,7 +110,11 @@ func (o *Operator) StopInspector(ctx context.Context) (bool, error) {
 		if i.ask(ctx, http.MethodGet, "/healthz") != nil {
 			return true, o.ForgetInspector()
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 	return false, &schemas.Error{Code: schemas.CodeFailed, Text: "the inspector does not end", Hint: "end its process by hand"}
 }

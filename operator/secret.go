@@ -34,6 +34,7 @@ func key(s Server, input string) schemas.SecretKey {
 var (
 	reference   = regexp.MustCompile(`\$\{(input|env):([^}]*)\}`)
 	secretWords = regexp.MustCompile(`(?i)(^|[^a-z])(token|secret|passw(or)?d|passphrase|pwd|pass|pat|auth|authorization|credentials?|cookie|jwt|bearer|dsn|sid|signature|mnemonic|webhook|api_?key|access_?key|private_?key|key)s?$`)
+	camel       = regexp.MustCompile(`([a-z])([A-Z])`)
 	scheme      = regexp.MustCompile(`\A(?i:bearer|basic|token) `)
 )
 
@@ -42,8 +43,7 @@ func secretive(name, value string) bool {
 	if value == "" || reference.MatchString(value) {
 		return false
 	}
-	split := regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "${1}_${2}")
-	if secretWords.MatchString(split) {
+	if secretWords.MatchString(camel.ReplaceAllString(name, "${1}_${2}")) {
 		return !slices.Contains([]string{"true", "false", "none", "0", "1"}, strings.ToLower(value))
 	}
 	if u, err := url.Parse(value); err == nil && u.Host != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bobbin/operator"
+	"bobbin/schemas"
 )
 
 const two = one + `  - name: b
@@ -202,8 +203,43 @@ func TestClient_Remote(t *testing.T) { // D03, D13, D27: the headers are sent, t
 	if want := []string{"/mcp Bearer " + canary, "/sse Bearer " + canary}; !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
+	f := d.load()
+	far, _ := f.Find("far")
+	d.must(d.Probe(t.Context(), "far"))
+	if e := d.Endpoint(far); e.Type != schemas.HTTP || e.URL != srv.URL+"/mcp" {
+		t.Errorf("%+v", e)
+	}
 	if _, err := d.Client("far").Get("http://127.0.0.2:1/mcp"); err == nil || !strings.Contains(err.Error(), "leads to another host") {
 		t.Error(err)
+	}
+}
+
+func TestProbe(t *testing.T) { // a server for older clients alone, whose path does not say so
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.Header.Get("Authorization") != canary {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+	}))
+	defer srv.Close()
+	d := open(t, "mcps:\n  - name: far\n    type: remote\n    url: "+srv.URL+"/events\n    headers: {Authorization: "+canary+"}\n  - name: plain\n    type: remote\n    url: https://mcp.example.com/v1/sse?x=/y\n")
+	f := d.load()
+	far, _ := f.Find("far")
+	if e := d.Endpoint(far); e.Type != schemas.HTTP {
+		t.Errorf("before: %+v", e)
+	}
+	d.must(d.Probe(t.Context(), "far"))
+	if e := d.Endpoint(far); e.Type != schemas.SSE {
+		t.Errorf("%+v", e)
+	}
+	far.URL += "/other" // another URL is not known
+	if e := d.Endpoint(far); e.Type != schemas.HTTP {
+		t.Errorf("%+v", e)
+	}
+	plain, _ := f.Find("plain")
+	if e := d.Endpoint(plain); e.Type != schemas.SSE {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -167,7 +167,9 @@ type memory struct {
 	Token string    `json:"token,omitempty"`
 	Port  string    `json:"port,omitempty"`
 	Tools int       `json:"tools,omitempty"`
-	Print string    `json:"print,omitempty"` // of the definition that it was started with
+	Print string    `json:"print,omitempty"` // of the definition that it was started with; of a remote one, the URL that was looked at
+
+	Transport schemas.Transport `json:"transport,omitempty"` // that a remote one was found to speak
 }
 
 const memoryFile = "state.json"
