@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -391,97 +390,4 @@ func writeJSON(w http.ResponseWriter, status int, b []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait))
 	w.WriteHeader(status)
 	_, _ = w.Write(b)
-}
-
-// stream writes to one HTTP response: server-sent events once there is something to say before the answer, else JSON.
-type stream struct {
-	identity
-	w     http.ResponseWriter
-	close context.CancelFunc
-
-	mu    sync.Mutex
-	begun bool
-	over  bool
-	err   error
-}
-
-func (s *stream) fine() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err == nil
-}
-
-// send writes a message as an event.
-func (s *stream) send(b []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.write(slices.Concat([]byte("event: message\ndata: "), b, []byte("\n\n")))
-}
-
-func (s *stream) comment(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.write([]byte(": " + text + "\n\n"))
-}
-
-// write begins the stream if need be; the lock is held.
-func (s *stream) write(b []byte) {
-	if s.err != nil || s.over {
-		return
-	}
-	control := http.NewResponseController(s.w)
-	_ = control.SetWriteDeadline(time.Now().Add(writeWait))
-	if !s.begun {
-		s.begun = true
-		h := s.w.Header()
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("Cache-Control", "no-cache, no-transform")
-		h.Set("X-Accel-Buffering", "no")
-	}
-	if _, s.err = s.w.Write(b); s.err == nil {
-		s.err = control.Flush()
-	}
-}
-
-// finish writes the answer, after which nothing is written any more. A request that was taken back has none.
-func (s *stream) finish(o outcome, id []byte, status int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.over:
-	case o.none() && s.begun:
-	case o.none():
-		s.w.WriteHeader(http.StatusNoContent)
-	case s.begun:
-		b := append(make([]byte, 0, len(o.result)+128), "event: message\ndata: "...)
-		s.write(append(o.frame(b, id), "\n\n"...))
-	default:
-		writeJSON(s.w, status, o.frame(nil, id))
-	}
-	s.over = true
-}
-
-// breathe gives a sign of life on a response that takes long, so that nothing in between closes it; the returned function ends it.
-func (s *stream) breathe(every time.Duration, may bool) (stop func()) {
-	if !may {
-		return func() {}
-	}
-	var t *time.Timer
-	var mu sync.Mutex
-	mu.Lock()
-	defer mu.Unlock()
-	t = time.AfterFunc(every, func() {
-		s.comment("wait")
-		mu.Lock()
-		defer mu.Unlock()
-		if t != nil {
-			t.Reset(every)
-		}
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		t.Stop()
-		t = nil
-	}
 }
