@@ -64,6 +64,10 @@ func bridged(t *testing.T, h *house) (say func(string), heard <-chan string, han
 func TestBridge(t *testing.T) {
 	h := start(t, nil)
 	say, heard, hangUp := bridged(t, h)
+	beside := startIn(t, h.dir, newThread(), func(o *gateway.Options) { o.Origin = nil })
+	if got := beside.URL("t1"); got != h.url+"/gateway/t1/mcp" {
+		t.Errorf("another process gives %q", got)
+	}
 	say(strings.Replace(hello, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
 	if s := next(t, heard); !strings.Contains(s, `"protocolVersion":"2025-11-25"`) {
 		t.Errorf("%s", s)

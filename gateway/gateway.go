@@ -218,12 +218,19 @@ func (g *Gateway) end(match func(*identity) bool) {
 	}
 }
 
-// URL is where a client finds a thread, "" when nothing serves it over HTTP.
+// URL is where a client finds a thread: here, or at another bobbin that serves the same data folder; "" when nothing serves it over HTTP.
 func (g *Gateway) URL(thread schemas.ThreadID) string {
-	if g.opt.Origin == nil || g.opt.Origin() == "" {
+	origin := ""
+	if g.opt.Origin != nil {
+		origin = g.opt.Origin()
+	}
+	if origin == "" {
+		origin = announced(g.opt.Tokens)
+	}
+	if origin == "" {
 		return ""
 	}
-	return g.opt.Origin() + "/gateway/" + url.PathEscape(string(thread)) + "/mcp"
+	return origin + "/gateway/" + url.PathEscape(string(thread)) + "/mcp"
 }
 
 // Command is how a client on this machine starts the gateway of a thread over stdio, as that member; nil when it is not known.

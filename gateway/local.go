@@ -103,24 +103,20 @@ const localID = "local:"
 
 // nearby finds the gateway that serves a data folder on this machine; "" when none does.
 func nearby(ctx context.Context, dir *durable.Dir, web *http.Client) (origin string, key []byte) {
-	var at serving
 	var k kept
-	raw, err := dir.Read(servingFile, 4<<10)
-	if err != nil || json.Unmarshal(raw, &at) != nil {
-		return "", nil
-	}
-	raw, err = dir.Read(tokenFile, maxFile)
+	at := announced(dir)
+	raw, err := dir.Read(tokenFile, maxFile)
 	if err != nil || json.Unmarshal(raw, &k) != nil || len(k.Key) == 0 {
 		return "", nil
 	}
-	host, ok := strings.CutPrefix(at.Origin, "http://")
+	host, ok := strings.CutPrefix(at, "http://")
 	if !ok || !loopback(host) {
 		return "", nil
 	}
 	nonce := rand.Text()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.Origin+"/api/mcp/proof?nonce="+nonce, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/api/mcp/proof?nonce="+nonce, nil)
 	if err != nil {
 		return "", nil
 	}
@@ -135,5 +131,15 @@ func nearby(ctx context.Context, dir *durable.Dir, web *http.Client) (origin str
 	if err != nil || resp.StatusCode != http.StatusOK || !hmac.Equal(given, authenticate(k.Key, "proof", host, nonce)) {
 		return "", nil
 	}
-	return at.Origin, k.Key
+	return at, k.Key
+}
+
+// announced is where a bobbin says that it serves a data folder; "" if none does. It may have been killed since.
+func announced(dir *durable.Dir) string {
+	var at serving
+	raw, err := dir.Read(servingFile, 4<<10)
+	if err != nil || json.Unmarshal(raw, &at) != nil {
+		return ""
+	}
+	return at.Origin
 }
