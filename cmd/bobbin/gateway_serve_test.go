@@ -4,10 +4,15 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+
+	"bobbin/bot"
+	"bobbin/schemas"
 )
 
 // TestGateway_Serve has bobbin serve answer clients beside its page: what they need to find it holds no token, and a token opens one thread.
@@ -89,5 +94,43 @@ func TestGateway_StdioBesideServe(t *testing.T) {
 	}
 	if one, two := over(), over(); one != two {
 		t.Errorf("servers %s and %s", one, two)
+	}
+}
+
+// TestGateway_AsksInTheChat has a call from outside wait for its member's yes, which is given in the chat.
+func TestGateway_AsksInTheChat(t *testing.T) {
+	h, origin, token := lender(t, "fakemcp")
+	srv := httptest.NewServer(h.Gateway.Handler())
+	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	*origin = srv.URL
+	c := &crowd{t: t, at: srv.URL + "/gateway/t1/mcp", token: token, http: &http.Client{}}
+	t.Cleanup(c.http.CloseIdleConnections)
+	session := c.open(1)
+	who := schemas.Caller{Thread: "t1", Member: "operator", Name: "operator", Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
+	for choice, want := range map[string]string{"Once": `"text":"3"`, "Deny": "refused by a person"} {
+		notices, stop := h.Bot.Subscribe("t1", "operator")
+		answer := make(chan string, 1)
+		go func() {
+			resp, err := c.send(t.Context(), "POST", session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ext_suite_add","arguments":{"a":1,"b":2},"_meta":{"progressToken":"p"}}}`)
+			if err != nil {
+				answer <- err.Error()
+				return
+			}
+			defer func() { _ = resp.Body.Close() }()
+			b, _ := io.ReadAll(resp.Body)
+			answer <- string(b)
+		}()
+		for n := range notices {
+			i := slices.IndexFunc(n.Reply.Choices, func(c bot.Choice) bool { return c.Label == choice })
+			if i >= 0 {
+				h.Bot.Handle(t.Context(), bot.Request{Caller: who, Action: &bot.Action{ID: n.Reply.ID, Choice: n.Reply.Choices[i].Key}})
+				break
+			}
+		}
+		got := <-answer
+		stop()
+		if !strings.Contains(got, want) || !strings.Contains(got, "waits for @operator to allow suite.add") {
+			t.Errorf("%s: %s", choice, got)
+		}
 	}
 }
