@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -308,5 +310,32 @@ func TestRun_GivesUp(t *testing.T) { // D58: five times, and not for ever
 	}
 	if st := y.start("a"); st.State != "running" { // a person's start begins anew
 		t.Errorf("%+v", st)
+	}
+}
+
+func TestRun_KilledStart(t *testing.T) { // a bobbin was killed before it had told the proxy what to run
+	y := newYard(t, one)
+	st := y.start("a")
+	r, err := http.NewRequest(http.MethodDelete, "http://a/servers/main", nil)
+	y.must(err)
+	resp, err := y.Client("a").Do(r)
+	y.must(err)
+	_ = resp.Body.Close()
+	file := filepath.Join(y.dir, "operator", "servers", "a", "state.json")
+	b, err := os.ReadFile(file)
+	y.must(err)
+	y.must(os.WriteFile(file, []byte(strings.Replace(string(b), `"running"`, `"starting"`, 1)), 0o600))
+	if st := y.status("a"); st.State != "failed" || !strings.Contains(st.Hint, "bobbin mcp start a") {
+		t.Errorf("%+v", st)
+	}
+	y.Hasten(50*time.Millisecond, time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- y.Run(ctx, func() {}) }()
+	until(t, "it works again", 10*time.Second, func() bool { now, err := y.Status(t.Context(), "a"); return err == nil && now.State == "running" })
+	cancel()
+	y.must(<-done)
+	if now := y.status("a"); now.ID != st.ID {
+		t.Error("it is another container")
 	}
 }

@@ -132,8 +132,8 @@ func (o *Operator) with(name string, fn func(*health)) {
 // tend looks at one server, and starts it again if it ended.
 func (o *Operator) tend(ctx context.Context, s Server, running bool) {
 	m, err := o.recall(s.Name)
-	if err == nil && m.State != stateRunning {
-		return // it failed for good, or somebody is starting it
+	if err == nil && m.State != stateRunning && (m.State != stateStarting || o.busy(ctx, s.Name)) {
+		return // it failed for good, or somebody is starting it; one whose start was killed goes on
 	}
 	why := "its container ended"
 	if running {
