@@ -451,6 +451,20 @@ func (m *Main) pairs(what string, list []string) map[string]string {
 	return all
 }
 
+// headerPairs also takes headers as they stand in a request, KEY: VALUE.
+func (m *Main) headerPairs(list []string) map[string]string {
+	all := map[string]string{}
+	for _, p := range list {
+		at := strings.IndexAny(p, "=:")
+		if at < 1 {
+			m.warnf("a header is not KEY=VALUE and was left out") // it may be the value alone
+			continue
+		}
+		all[p[:at]] = strings.TrimSpace(p[at+1:])
+	}
+	return all
+}
+
 func (m *Main) mcpAddRemote() *cobra.Command {
 	var headers []string
 	var replace bool
@@ -461,7 +475,7 @@ func (m *Main) mcpAddRemote() *cobra.Command {
 	c.Flags().StringArrayVar(&headers, "header", nil, "KEY=VALUE, may be repeated; the value goes to the vault")
 	c.Flags().BoolVar(&replace, "replace", false, "put this in the place of the server with that name")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
-		s := operator.Server{Name: args[0], Type: operator.Remote, URL: args[1], Headers: m.pairs("header", headers)}
+		s := operator.Server{Name: args[0], Type: operator.Remote, URL: args[1], Headers: m.headerPairs(headers)}
 		if err := o.Add(ctx, s, replace); err != nil {
 			return err
 		}

@@ -105,6 +105,13 @@ func TestMCP_WithoutEngine(t *testing.T) { // D02, D08 to D15, D26 to D28, D30
 		`^added github · start it with: bobbin mcp start github$`, `^Warning: env "bad" is not KEY=VALUE`)
 	d.want(0, "mcp add plain mcp/plain")
 	d.want(0, "mcp add-remote far https://mcp.example.com/sse --header Authorization="+opCanary)
+	if said, code := d.run("mcp", "add-remote", "colon", "https://mcp.example.com/mcp", "--header", "Authorization: Bearer "+opCanary+"==", "--header", opCanary); code != 0 || !strings.Contains(said, "a header is not KEY=VALUE") {
+		t.Errorf("%d %s", code, said)
+	}
+	if !strings.Contains(d.file(), "Authorization: Bearer ${input:Authorization}") {
+		t.Error(d.file())
+	}
+	d.want(0, "mcp remove colon")
 	for _, want := range []string{
 		"name: github", "type: proxy", "base_image: mcp/github", "command: github-mcp", "sse_port: 9000", "sse_host: 127.0.0.1", "allow_origin: https://app.example.com",
 		"GITHUB_TOKEN: ${input:GITHUB_TOKEN}", "LEVEL: a=b", "name: far", "type: remote", "url: https://mcp.example.com/sse", "Authorization: ${input:Authorization}",
