@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"bobbin/internal/durable"
-	"bobbin/mcpstore"
 	"bobbin/operator"
 	"bobbin/schemas"
 	"bobbin/vault"
@@ -510,30 +509,11 @@ func (m *Main) mcpRemove() *cobra.Command {
 
 // threadsWith names the threads that a server is attached to.
 func (m *Main) threadsWith(ctx context.Context, name string) (all []string, err error) {
-	data, err := durable.Open(m.Data)
-	if err != nil {
-		return nil, err
-	}
-	users, err := data.Sub("users")
-	if err != nil {
-		return nil, err
-	}
-	store, err := mcpstore.Open(users, mcpstore.Options{})
-	if err != nil {
-		return nil, err
-	}
-	threads, err := store.Threads(ctx)
-	if err != nil {
-		return nil, err
-	}
+	threads, err := m.threadSessions(ctx)
 	for _, t := range threads {
-		attached, err := store.Attached(ctx, t)
-		if err != nil {
-			continue // its files cannot be read, which is its own story
-		}
-		if _, ok := attached[name]; ok {
-			all = append(all, string(t))
+		if slices.Contains(t.Servers, name) {
+			all = append(all, t.Name)
 		}
 	}
-	return all, nil
+	return all, err
 }

@@ -142,6 +142,16 @@ func TestMCP_WithoutEngine(t *testing.T) { // D02, D08 to D15, D26 to D28, D30
 	if err := json.Unmarshal([]byte(said), &all); err != nil || len(all) != 3 || all[2].State != "remote" {
 		t.Errorf("%v\n%s", err, said)
 	}
+	d.want(0, "session list", `^No sessions$`)
+	d.want(0, "session create --name S1 --mcp far --mcp nobody --mcp far", `^Warning: MCP server 'nobody' not found, skipped$`, `^session S1 is a thread · MCP servers: far$`, `^bobbin chat --thread S1$`) // D29
+	d.want(0, "session create --name S2 --mcp plain", `^Warning: MCP server 'plain' does not start, skipped: no container engine answers`, `MCP servers: none$`)
+	d.want(0, "session list", `^S1 +thread +- +far `)
+	if said := d.chat("S1", "/mcp list"); !regexp.MustCompile(`(?m)^ *far +\w+.*the operator's`).MatchString(said) {
+		t.Errorf("the thread lacks its server:\n%s", said)
+	}
+	d.want(2, "session create --mcp far -- goose", `name its image with --image`)
+	d.want(0, "session stop S1", `^session S1 has no MCP servers any more; the thread stays$`)
+	d.want(1, "session stop S1")
 	d.want(0, "mcp remove github", `^removed github$`)
 	d.want(1, "mcp remove github", `MCP server 'github' not found`)
 	if strings.Contains(d.file(), "github") {
@@ -329,7 +339,7 @@ func TestMCP_Story(t *testing.T) { // D01, D04, D05, D14 to D19, D25, D28, D29, 
 	d.want(0, "session logs s1")
 	d.want(0, "session stop s1", `^session s1 is stopped$`)
 	d.want(1, "session stop s1", `session 's1' not found`)
-	d.want(0, "session list", `^No sessions$`)
+	d.want(0, "session list", `^T1 +thread +- +a `, `^T2 +thread +- +a `)
 	if now := d.docker("ps", "-q", "--filter", "name="+prefix+"_mcp_a"); now != id {
 		t.Error("the server ended with its session")
 	}

@@ -15,7 +15,7 @@ import (
 
 func (m *Main) sessionCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "session", Short: "Drivers in containers that use the operator's MCP servers", Args: cobra.NoArgs,
+		Use: "session", Short: "Threads, and drivers in containers, that use the operator's MCP servers", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(m.sessionCreate(), m.sessionList(), m.sessionStop(), m.sessionLogs(), m.sessionEnv())
@@ -47,10 +47,11 @@ func (m *Main) sessionCreate() *cobra.Command {
 	var driver string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "create --image DRIVER [flags] [-- COMMAND…]", Short: "Start a driver in a container, with MCP servers that it may use",
-		Long: "Start a driver in a container, on a network of its own and on those of its servers. It finds them by the variables MCP_COUNT, MCP_0_URL and so on,\n" +
+		Use: "create [--image DRIVER] [flags] [-- COMMAND…]", Short: "Make a thread with MCP servers, or start a driver in a container beside them",
+		Long: "Without --image the session is a thread to chat in, to which the servers are attached.\n" +
+			"With --image a driver starts in a container, on a network of its own and on those of its servers. It finds them by the variables MCP_COUNT, MCP_0_URL and so on,\n" +
 			"and by the file that MCP_CONFIG names. With --tty it waits for you: docker attach.",
-		Example: "  bobbin session create --image goose --mcp github --mcp linear",
+		Example: "  bobbin session create --mcp github\n  bobbin session create --image goose --mcp github --mcp linear",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && c.ArgsLenAtDash() != 0 {
 				return usagef("the command comes after --, as in: bobbin session create --image goose -- COMMAND ARGS…")
@@ -70,7 +71,12 @@ func (m *Main) sessionCreate() *cobra.Command {
 	})
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		w.Image, w.Command = cmp.Or(w.Image, driver), args
-		s, err := o.Create(ctx, w, func(step string) { _, _ = fmt.Fprintln(m.Err, step) })
+		tell := func(step string) { _, _ = fmt.Fprintln(m.Err, step) }
+		create := func() (operator.Session, error) { return o.Create(ctx, w, tell) }
+		if w.Image == "" {
+			create = func() (operator.Session, error) { return m.createThread(ctx, o, w, tell) }
+		}
+		s, err := create()
 		for _, n := range s.Notes {
 			m.warnf("%s", n)
 		}
@@ -80,8 +86,15 @@ func (m *Main) sessionCreate() *cobra.Command {
 		case asJSON:
 			return m.printJSON(s)
 		}
-		m.sayf("session %s is %s · MCP servers: %s", s.Name, s.State, cmp.Or(strings.Join(s.Servers, ", "), "none"))
-		if w.TTY {
+		state := s.State
+		if w.Image == "" {
+			state = "a thread"
+		}
+		m.sayf("session %s is %s · MCP servers: %s", s.Name, state, cmp.Or(strings.Join(s.Servers, ", "), "none"))
+		switch {
+		case w.Image == "":
+			m.sayf("bobbin chat --thread %s", s.Name)
+		case w.TTY:
 			m.sayf("docker attach %s", s.Container)
 		}
 		return nil
@@ -95,6 +108,14 @@ func (m *Main) sessionList() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, _ []string) error {
 		all, err := o.Sessions(ctx)
+		if schemas.CodeOf(err) == schemas.CodeMissing { // without an engine there are threads alone
+			all, err = []operator.Session{}, nil
+		}
+		if err != nil {
+			return err
+		}
+		threads, err := m.threadSessions(ctx)
+		all = append(all, threads...)
 		switch {
 		case err != nil:
 			return err
@@ -107,7 +128,7 @@ func (m *Main) sessionList() *cobra.Command {
 		w := tabwriter.NewWriter(m.Out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "Name\tStatus\tImage\tMCP servers\tCreated")
 		for _, s := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, s.Image, cmp.Or(strings.Join(s.Servers, ", "), "-"), s.Created.Format("2006-01-02 15:04:05 UTC"))
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, cmp.Or(s.Image, "-"), cmp.Or(strings.Join(s.Servers, ", "), "-"), s.Created.Format("2006-01-02 15:04:05 UTC"))
 		}
 		return w.Flush()
 	})
@@ -115,8 +136,16 @@ func (m *Main) sessionList() *cobra.Command {
 }
 
 func (m *Main) sessionStop() *cobra.Command {
-	c := &cobra.Command{Use: "stop NAME", Short: "End a session and remove its container; its MCP servers run on", Args: exactly(1, "NAME"), ValidArgsFunction: m.sessionNames}
+	c := &cobra.Command{Use: "stop NAME", Short: "End a session: its container is removed, or its thread's servers are detached; MCP servers run on", Args: exactly(1, "NAME"), ValidArgsFunction: m.sessionNames}
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
+		was, err := m.endThread(ctx, args[0])
+		switch {
+		case err != nil:
+			return err
+		case was:
+			m.sayf("session %s has no MCP servers any more; the thread stays", args[0])
+			return nil
+		}
 		if err := o.StopSession(ctx, args[0]); err != nil {
 			return err
 		}
