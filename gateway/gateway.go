@@ -88,6 +88,7 @@ type Gateway struct {
 	parked   map[string]*parked
 	wg       sync.WaitGroup
 
+	frames        sync.Pool // *[]byte
 	seenResources recent[schemas.Resource]
 	seenPrompts   recent[prompted]
 }
@@ -110,7 +111,8 @@ func New(opt Options) *Gateway {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Gateway{
-		opt: opt, tokens: &tokens{dir: opt.Tokens, now: opt.Now, used: map[string]time.Time{}},
+		frames: sync.Pool{New: func() any { return new([]byte) }},
+		opt:    opt, tokens: &tokens{dir: opt.Tokens, now: opt.Now, used: map[string]time.Time{}},
 		ready: make(chan struct{}), sessions: map[string]*session{}, dead: map[string]time.Time{}, under: map[*exchange]struct{}{}, streams: map[*stream]struct{}{}, share: map[string]int{}, parked: map[string]*parked{},
 	}
 }

@@ -209,7 +209,7 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 		return
 	}
 	x := &exchange{identity: who, g: g, m: m, n: n, version: n.version, able: n.able, level: &n.level}
-	s := &stream{identity: who, w: w}
+	s := &stream{identity: who, g: g, w: w}
 	if accepts(r) {
 		x.note, x.hears = s.send, true
 		x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
@@ -263,7 +263,7 @@ func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	detach := context.AfterFunc(life, cancel)
-	s := &stream{identity: who, w: w, close: cancel}
+	s := &stream{identity: who, g: g, w: w, close: cancel}
 	g.mu.Lock()
 	ok := g.claim("stream ", who.token, len(g.streams), g.opt.Streams)
 	if ok {

@@ -118,7 +118,7 @@ func (o outcome) none() bool { return o.result == nil && o.fault == nil }
 
 func wrong(code int, text string) outcome { return outcome{fault: &fault{code: code, text: text}} }
 
-// frame appends the whole answer to dst, on one line.
+// frame appends the whole answer to dst.
 func (o outcome) frame(dst, id []byte) []byte {
 	if id == nil {
 		id = []byte("null")
@@ -127,9 +127,7 @@ func (o outcome) frame(dst, id []byte) []byte {
 	dst = append(append(append(dst, `{"jsonrpc":"2.0","id":`...), id...), ',')
 	if o.fault == nil {
 		dst = append(dst, `"result":`...)
-		from := len(dst)
 		dst = append(dst, o.result...)
-		oneLine(dst[from:])
 		return append(dst, '}')
 	}
 	dst = strconv.AppendInt(append(dst, `"error":{"code":`...), int64(o.fault.code), 10)

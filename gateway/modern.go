@@ -38,7 +38,7 @@ func (g *Gateway) postModern(w http.ResponseWriter, r *http.Request, who identit
 		x.level = &atomic.Int32{}
 		x.level.Store(int32(n))
 	}
-	s := &stream{identity: who, w: w}
+	s := &stream{identity: who, g: g, w: w}
 	var note func([]byte)
 	if accepts(r) {
 		note = s.send

@@ -87,7 +87,9 @@ func (g *Gateway) converse(ctx context.Context, n *session, m *message, send fun
 	}
 	answer := func(o outcome) {
 		if !o.none() {
-			send(o.frame(nil, m.ID))
+			b := o.frame(nil, m.ID)
+			oneLine(b)
+			send(b)
 		}
 	}
 	if m.Method == "initialize" {

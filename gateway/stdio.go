@@ -67,9 +67,11 @@ type pipe struct {
 }
 
 func (p *pipe) send(b []byte) {
+	b = append(b, '\n')
+	oneLine(b[:len(b)-1])
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, err := p.out.Write(append(slices.Clip(b), '\n')); err != nil {
+	if _, err := p.out.Write(b); err != nil {
 		p.cancel()
 	}
 }

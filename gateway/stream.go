@@ -8,9 +8,13 @@ import (
 	"time"
 )
 
+// keptFrame bounds the buffers that are used again, in bytes.
+const keptFrame = 256 << 10
+
 // stream writes to one HTTP response: server-sent events once there is something to say before the answer, else JSON.
 type stream struct {
 	identity
+	g     *Gateway
 	w     http.ResponseWriter
 	close context.CancelFunc
 
@@ -68,10 +72,17 @@ func (s *stream) finish(o outcome, id []byte, status int) {
 	case o.none():
 		s.w.WriteHeader(http.StatusNoContent)
 	case s.begun:
-		b := append(make([]byte, 0, len(o.result)+128), "event: message\ndata: "...)
-		s.write(append(o.frame(b, id), "\n\n"...))
+		const before = "event: message\ndata: "
+		b := o.frame(append(make([]byte, 0, len(o.result)+128), before...), id)
+		oneLine(b[len(before):])
+		s.write(append(b, "\n\n"...))
 	default:
-		writeJSON(s.w, status, o.frame(nil, id))
+		b := s.g.frames.Get().(*[]byte)
+		*b = o.frame((*b)[:0], id)
+		writeJSON(s.w, status, *b)
+		if cap(*b) <= keptFrame {
+			s.g.frames.Put(b)
+		}
 	}
 	s.over = true
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // BenchmarkGateway is a call through bobbin serve's gateway, with token, policy and two audit records on disk, to a server over stdio and one
-// over HTTP, beside the server itself ("direct") and a relay that decodes nothing ("bytes", "pass"), in turns. Ratios as in
+// over HTTP, beside the server itself ("direct"), a relay that decodes nothing ("bytes", "pass") and other proxies, which know neither members
+// nor rules, in turns. Ratios as in
 // BenchmarkProxy: with one caller of the median time, below 1 is faster; with eight of calls a second, above 1 is faster.
 func BenchmarkGateway(b *testing.B) {
 	linuxOnly(b)
@@ -28,6 +29,13 @@ func BenchmarkGateway(b *testing.B) {
 		bobbin := startServe(b, kind, "http://"+direct.addr+"/mcp")
 		idle := resident(b, bobbin.pid)
 		all := append(floors, bobbin)
+		for _, name := range []string{"supergateway", "mcp-proxy"} {
+			if kind == "stdio" {
+				if g := startRival(b, name); g != nil {
+					all = append(all, g)
+				}
+			}
+		}
 		for _, tool := range []string{"echo", "big"} {
 			for _, callers := range []int{1, 8} {
 				b.Run(fmt.Sprintf("%s-%s-%d", kind, tool, callers), func(b *testing.B) {
