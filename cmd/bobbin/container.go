@@ -32,11 +32,11 @@ func (f *containerFlags) add(flags *pflag.FlagSet) {
 // container checks the flags.
 func (f *containerFlags) container() (host.Container, error) {
 	c := f.Container
-	if !slices.Contains([]string{"member", "server"}, f.isolation) {
+	if !slices.Contains([]string{"", "member", "server"}, f.isolation) {
 		return c, usagef("--sandbox-isolation is member or server, not %q", f.isolation)
 	}
 	c.PerServer = f.isolation == "server"
-	if c.Default = schemas.Verb(f.defaults); !slices.Contains([]schemas.Verb{schemas.Allow, schemas.AskVerb, schemas.Deny}, c.Default) {
+	if c.Default = schemas.Verb(f.defaults); !slices.Contains([]schemas.Verb{"", schemas.Allow, schemas.AskVerb, schemas.Deny}, c.Default) {
 		return c, usagef("--egress-default is allow, ask or deny, not %q", f.defaults)
 	}
 	for name, hosts := range map[string][]string{"allow": c.Allow, "deny": c.Deny} {
