@@ -3,6 +3,8 @@
 // [Docker] runs them in containers of a Docker engine, one a member, without a network, capabilities or a way to this machine;
 // [Build] makes the image. In each container runs bobbin's own proxy (`bobbin proxy`, mounted, not part of the image), which is told
 // over a socket in a shared folder what to start. What a container is stands in one place, and nothing that a member says reaches it.
+// The wall is between members: the servers of one run as one user, and can read each other's environment and change each other's
+// files. Containers of their own keep apart their processes, not their workspace.
 //
 // [Process] runs them as processes of the person who runs bobbin: nothing keeps them from what that person may do. What it
 // does keep is order: no shell, a minimal environment, an own process group, bounded buffers, and an end that comes.
