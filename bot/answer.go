@@ -2,6 +2,7 @@ package bot
 
 import (
 	"strings"
+	"time"
 
 	"bobbin/schemas"
 )
@@ -19,14 +20,15 @@ func StepLine(s schemas.Step, me schemas.MemberID) string {
 		parts = append(parts, string(s.State))
 	}
 	if s.Why != "" {
-		parts[len(parts)-1] += ": " + short(clean(s.Why), 300)
+		parts[len(parts)-1] += ": " + short(bare(strings.TrimPrefix(s.Why, s.Tool+" ")), 300)
 	}
-	if s.Took > 0 {
+	nothing := s.State == schemas.StepDenied || s.State == schemas.StepFailed && s.Receipt == "" && s.Took < time.Millisecond // ran
+	if s.Took > 0 && !nothing {
 		parts = append(parts, took(s.Took))
 	}
-	switch s.RunsAs {
-	case "":
-	case me:
+	switch {
+	case s.RunsAs == "" || nothing:
+	case s.RunsAs == me:
 		parts = append(parts, "as you")
 	default:
 		parts = append(parts, "as "+at(s.RunsAs, ""))

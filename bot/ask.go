@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -38,8 +39,10 @@ func (b *Bot) ask(ctx context.Context, ask schemas.Ask, shown []Block) (schemas.
 		}
 		return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeAsk, Text: name + " needs a yes first, and nobody could be asked", Hint: hint}
 	}
-	b.publish(Notice{Thread: ask.Caller.Thread, Reply: Reply{Blocks: []Block{{
-		Text: "waiting for " + at(ask.Caller.Member, ask.Caller.Name) + " to allow " + clean(name)}}}}, ask.Caller.Member)
+	if !ask.Shown {
+		b.publish(Notice{Thread: ask.Caller.Thread, Reply: Reply{Blocks: []Block{{
+			Text: "waiting for " + at(ask.Caller.Member, ask.Caller.Name) + " to allow " + clean(name)}}}}, ask.Caller.Member)
+	}
 	defer b.askDone(a)
 	return b.await(ctx, a, "nobody answered whether "+name+" may run, so it did not", "ask for it again")
 }
@@ -90,10 +93,11 @@ func (d *deck) drop(id string) bool {
 
 func askBlocks(ask schemas.Ask) []Block {
 	blocks := []Block{{Text: "asks to use " + clean(ask.Tool.Full()) + " · " + clean(ask.Why)}}
-	if facts := argFacts(ask.Args); len(facts) > 0 {
+	facts, whole := argFacts(ask.Args)
+	if len(facts) > 0 {
 		blocks = append(blocks, Block{Facts: facts})
 	}
-	if len(ask.Args) > 0 && string(ask.Args) != "{}" {
+	if len(ask.Args) > 0 && !whole {
 		blocks = append(blocks, Block{Code: cleanLines(indent(ask.Args))})
 	}
 	return blocks
@@ -113,17 +117,35 @@ func (b *Bot) askCard(ask schemas.Ask, shown []Block, a *openAsk) Reply {
 	return b.deal(c, r)
 }
 
-// argFacts shows short plain arguments on one line each; the exact ones stand below them.
-func argFacts(raw json.RawMessage) []Fact {
+// argFacts shows arguments on one line each. whole: that is all of them, exactly; else the JSON has to stand below.
+func argFacts(raw json.RawMessage) (fs []Fact, whole bool) {
 	var args map[string]json.RawMessage
 	if json.Unmarshal(raw, &args) != nil || len(args) > 12 {
-		return nil
+		return nil, false
 	}
-	var fs []Fact
+	var compact, again bytes.Buffer
+	out := json.NewEncoder(&again)
+	out.SetEscapeHTML(false)
+	whole = out.Encode(args) == nil && json.Compact(&compact, raw) == nil && compact.Len()+1 == again.Len() // a key that stands there twice is lost in one
 	for _, k := range sorted(args) {
-		fs = append(fs, Fact{Label: short(clean(k), 40), Value: short(clean(text(args[k])), 120)})
+		f := Fact{Label: short(clean(k), 40), Value: short(clean(text(args[k])), 120)}
+		whole = whole && f.Label == k && k == strings.Join(strings.Fields(k), " ") && f.Value == text(args[k]) && plainArg(args[k])
+		fs = append(fs, f)
 	}
-	return fs
+	return fs, whole
+}
+
+// plainArg reports whether a value without its quotes is not mistaken for another: a number, true or false, or a text that does not
+// look like either and holds no edge or row of spaces.
+func plainArg(raw json.RawMessage) bool {
+	s := text(raw)
+	switch {
+	case s == "" || raw[0] == '{' || raw[0] == '[' || string(raw) == "null":
+		return false
+	case raw[0] == '"':
+		return !json.Valid([]byte(s)) && s == strings.Join(strings.Fields(s), " ")
+	}
+	return true
 }
 
 // answer stores what outlives the call, then lets the call go on. A yes that cannot be written down is none.

@@ -16,6 +16,11 @@ func clean(s string) string {
 	return escape(s, func(r rune) bool { return r == '`' })
 }
 
+// bare is clean for lines that are drawn as they are: there is no span in them, so backticks are left out, and several lines become one.
+func bare(s string) string {
+	return clean(strings.NewReplacer("`", "", ":\n", ": ", "\n", "; ").Replace(strings.TrimSpace(s)))
+}
+
 // cleanText is clean for texts of ours around untrusted words: line ends and spans stay.
 func cleanText(s string) string {
 	lines := strings.Split(s, "\n")

@@ -160,7 +160,7 @@ func (b *Bot) runInstall(ctx context.Context, t turn, w wish) (schemas.PackageLo
 			mu.Unlock()
 			if line != told && strings.TrimSpace(line) != "" {
 				told = line
-				t.tell(name + " is being installed · " + short(clean(line), 120))
+				t.tell(name + " is being installed · " + short(bare(line), 120))
 			}
 		}
 	}

@@ -37,7 +37,8 @@ func (c *call) permit(ctx context.Context) error {
 		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody can be asked here", Hint: "`/mcp call " + c.tool.Full() + "`"}
 	}
 	c.waits(person(c.Caller) + " to allow " + c.tool.Full())
-	answer, err := c.r.opt.Gate.Ask(ctx, schemas.Ask{Caller: c.Caller, Tool: c.tool.Tool, Args: c.Args, Why: d.Why, Each: c.wary() != ""})
+	answer, err := c.r.opt.Gate.Ask(ctx, schemas.Ask{Caller: c.Caller, Tool: c.tool.Tool, Args: c.Args, Why: d.Why, Each: c.wary() != "",
+		Shown: c.Origin == schemas.ByAssistant && c.Waiting != nil})
 	c.waits("")
 	switch {
 	case err != nil:

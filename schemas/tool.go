@@ -154,6 +154,8 @@ type Ask struct {
 	Why    string // "it writes", "a rule of this thread says ask"
 	// Each says that a yes is for this one call: every call asks anew, whatever was allowed for longer.
 	Each bool
+	// Shown says that the thread sees already who is waited for, in the answer that the call belongs to.
+	Shown bool
 }
 
 // Answer to an Ask.

@@ -88,20 +88,17 @@ func (p Pen) foot(a schemas.Answering) []string {
 // step words a step for all who see it: "you" is the one who asked.
 func (p Pen) step(s schemas.Step) string {
 	sign := map[schemas.StepState]string{schemas.StepDone: "✓ ", schemas.StepFailed: "✕ ", schemas.StepDenied: "✕ ", schemas.StepStopped: "■ "}[s.State]
-	whose := s.RunsAs
-	s.RunsAs = ""
-	line := sign + bot.StepLine(s, "")
-	if whose == "" {
-		return line
-	}
 	name := "another member"
-	if whose == p.Asker {
+	if s.RunsAs == p.Asker {
 		name = "@" + p.AskerName
 	}
-	if before, receipt, ok := strings.Cut(line, " · receipt "); ok {
-		return before + " · as " + name + " · receipt " + receipt
+	const you = " · as you"
+	line := bot.StepLine(s, s.RunsAs)
+	s.RunsAs = ""
+	if at := strings.LastIndex(line, you); line != bot.StepLine(s, "") && at >= 0 {
+		line = line[:at] + " · as " + name + line[at+len(you):]
 	}
-	return line + " · as " + name
+	return sign + line
 }
 
 // answerOf is the answer in a reply, nil if there is none.

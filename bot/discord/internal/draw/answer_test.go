@@ -100,11 +100,13 @@ func TestAnswer_Foot(t *testing.T) {
 	step := schemas.Step{Tool: "github.create_issue", State: schemas.StepDone, RunsAs: "1", Took: 310 * time.Millisecond, Receipt: "7f3a", Args: []byte(`{"secret":"args"}`), Result: "secret result"}
 	other := step
 	other.RunsAs, other.State, other.Why, other.Receipt = "2", schemas.StepDenied, "by @ann", ""
-	a := schemas.Answering{Text: "so far", Steps: []schemas.Step{step, other}, Status: "waits for @ann"}
+	third := step
+	third.RunsAs, third.Receipt = "2", "7f3b"
+	a := schemas.Answering{Text: "so far", Steps: []schemas.Step{step, other, third}, Status: "waits for @ann"}
 	pen := draw.Pen{Asker: "1", AskerName: "ann", Mint: func(draw.Kind, bot.Choice) string { return "mcp:x" }}
 	r := bot.Reply{ID: "stop", Choices: []bot.Choice{{Key: "stop", Label: "Stop"}}, Blocks: []bot.Block{{Answer: &a}}}
 	got := draw.Reply(r, pen)
-	const want = "so far\n-# ✓ github.create\\_issue · 310 ms · as @ann · receipt 7f3a\n-# ✕ github.create\\_issue · denied: by @ann · 310 ms · as another member\n-# waits for @ann"
+	const want = "so far\n-# ✓ github.create\\_issue · 310 ms · as @ann · receipt 7f3a\n-# ✕ github.create\\_issue · denied: by @ann\n-# ✓ github.create\\_issue · 310 ms · as another member · receipt 7f3b\n-# waits for @ann"
 	if text := strings.ReplaceAll(got[0].Content, "create_issue", `create\_issue`); len(got) != 1 || text != want || len(got[0].Components) != 1 {
 		t.Errorf("%d\n%s\nwant\n%s", len(got), text, want)
 	}
