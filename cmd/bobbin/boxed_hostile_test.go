@@ -104,7 +104,14 @@ func TestSandbox_ServerIsolation(t *testing.T) {
 
 // TestSandbox_Replaced: a newer program and a newer image take the place of what runs, and the workspace stays.
 func TestSandbox_Replaced(t *testing.T) {
-	b := newBoxed(t)
+	var b *boxed
+	image := ""
+	t.Cleanup(func() { // when its containers are gone
+		if image != "" {
+			b.docker("rmi", "-f", image)
+		}
+	})
+	b = newBoxed(t)
 	ann := someone("ann")
 	p := b.chat(ann)
 	p.do("/mcp sandbox grant " + ann)
@@ -141,9 +148,8 @@ func TestSandbox_Replaced(t *testing.T) {
 	p.wait()
 	name := "bobbin-sandbox-test-" + strings.ToLower(ann)
 	made := b.docker("create", boxImage, "true")
-	b.docker("commit", "-m", "another", made, name)
+	image = b.docker("commit", "-m", "another", made, name)
 	b.docker("rm", made)
-	t.Cleanup(func() { b.docker("rmi", "-f", name) })
 	b.env = append(b.env, "BOBBIN_SANDBOX_IMAGE="+name)
 	p = b.chat(ann)
 	works()
