@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bobbin/schemas"
@@ -77,7 +78,11 @@ func reference() string {
 
 // notFound says that there is no such thing and offers the nearest one that the caller may see.
 func notFound(what, name string, known []string, hint string) error {
-	if n := schemas.Nearest(name, known); n != "" {
+	n := schemas.Nearest(name, known)
+	if i := slices.IndexFunc(known, func(k string) bool { return name != "" && strings.HasSuffix(k, "."+name) }); n == "" && i >= 0 {
+		n = known[i] // a tool without its server
+	}
+	if n != "" {
 		hint = "did you mean " + clean(n) + "?"
 	}
 	return &schemas.Error{Code: schemas.CodeNotFound, Text: strings.TrimSpace("there is no " + what + " " + short(clean(name), 60)), Hint: hint}

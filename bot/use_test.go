@@ -33,6 +33,7 @@ func TestCall(t *testing.T) {
 		t.Errorf("call %+v", c)
 	}
 	want(t, w.say(alice(), "/mcp call github.creat_issue"), "there is no tool github.creat_issue", "did you mean github.create_issue?")
+	want(t, w.say(alice(), "/mcp call create_issue {}"), "there is no tool create_issue", "did you mean github.create_issue?")
 	want(t, w.say(alice(), "/mcp call github.whoami {oops"), "the arguments are no JSON object")
 	want(t, w.say(alice(), "/mcp call"), "tool [] (server.tool)")
 	want(t, w.say(alice(), "/mcp call @github:file:///x"), "read file:///x of github")

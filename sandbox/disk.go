@@ -140,8 +140,8 @@ func (b *box) ensureVolume(ctx context.Context) error {
 		return err
 	}
 	if v.Volume.Labels[labelInstance] != b.instance {
-		return refusal(schemas.CodeConflict, "the volume "+b.volume+" belongs to another bobbin at the same engine",
-			"the operator gives this one an engine of its own, or removes the volume: docker volume rm "+b.volume)
+		return refusal(schemas.CodeConflict, "the volume "+b.volume+" belongs to another data folder of bobbin at the same engine",
+			"if that folder is gone, the operator removes the volume: docker volume rm "+b.volume+"; else this bobbin needs an engine of its own")
 	}
 	b.limited, b.path = v.Volume.Options[sizeOption] != "", v.Volume.Mountpoint
 	return b.d.refuseFull(ctx, b.volume, b.path)

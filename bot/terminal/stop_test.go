@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,4 +46,20 @@ func TestExpires_LongOnesInHours(t *testing.T) {
 	if out := talk(t, s, terminal.Options{}, "hello"); !strings.Contains(out, "expires in 24 h") {
 		t.Error(out)
 	}
+}
+
+// A Ctrl-C that came when nothing was under way any more does not end what is asked next.
+func TestStop_NotTheNextOne(t *testing.T) {
+	stop := make(chan os.Signal, 1)
+	stop <- os.Interrupt
+	s := &script{}
+	s.wait = func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			t.Error("stopped before it began")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	s.answer = func(bot.Request) bot.Reply { return say("answered") }
+	talk(t, s, terminal.Options{Stop: stop}, "hello")
 }

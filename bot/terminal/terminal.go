@@ -53,6 +53,7 @@ type Door struct {
 	opt  Options
 	in   lines
 	draw *drawing
+	next string // a command that was typed in place of an answer, and comes next
 
 	mu      sync.Mutex     // guards pending, busy, asking, live and out
 	pending *bot.Reply     // the newest reply that waits for a choice
@@ -108,6 +109,10 @@ func (d *Door) Run(ctx context.Context) error {
 
 // message reads one line, or a whole paste or JSON text that a person typed over several lines.
 func (d *Door) message() (string, error) {
+	if next := d.next; next != "" {
+		d.next = ""
+		return next, nil
+	}
 	text, more, err := d.in.ReadLine("> ", false)
 	for err == nil && !d.opt.Echo && (more || open(text)) && len(text) < 1<<20 {
 		var next string
@@ -199,6 +204,10 @@ func (d *Door) handle(ctx context.Context, req bot.Request) bot.Reply {
 	if !d.opt.Echo {
 		l = &live{d: d}
 		req.Stream = l.stream
+	}
+	select {
+	case <-d.opt.Stop: // pressed when there was nothing to stop any more
+	default:
 	}
 	d.begin(true, l)
 	defer d.end()
@@ -375,6 +384,12 @@ func (d *Door) fill(f bot.Form) (map[string]string, error) {
 	return values, nil
 }
 
+// command reports whether a line is one of ours, whatever was asked for.
+func command(line string) bool {
+	first, _, _ := strings.Cut(line, " ")
+	return slices.Contains([]string{"/mcp", "/chat", "/help", "/quit", "/exit"}, first) && !strings.Contains(line, "\n")
+}
+
 func (d *Door) ask(f bot.Field) (string, error) {
 	for i, o := range f.Options {
 		d.print(fmt.Sprintf("    %d) %s\n", i+1, clean(o)))
@@ -389,7 +404,8 @@ func (d *Door) ask(f bot.Field) (string, error) {
 	if err != nil && line == "" && (f.Required || !errors.Is(err, io.EOF)) {
 		return "", err
 	}
-	if strings.TrimSpace(line) == "/cancel" {
+	if line := strings.TrimSpace(line); line == "/cancel" || command(line) {
+		d.next = strings.TrimPrefix(line, "/cancel")
 		return "", errors.New("given up")
 	}
 	switch {

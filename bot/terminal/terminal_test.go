@@ -125,6 +125,29 @@ func TestForm_CancelSendsNothing(t *testing.T) {
 	}
 }
 
+// Somebody who types a command in place of an answer wants that command.
+func TestForm_CommandLeavesIt(t *testing.T) {
+	for _, kind := range []string{"", "secret", "multiline"} {
+		s := &script{answer: func(r bot.Request) bot.Reply {
+			if r.Text != "/mcp add" {
+				return say("heard")
+			}
+			return bot.Reply{ID: "f", Form: &bot.Form{Fields: []bot.Field{{Name: "a", Kind: kind}, {Name: "b"}}}}
+		}}
+		out := talk(t, s, terminal.Options{}, "/mcp add", "/mcp list now", "hello")
+		if len(s.asked) != 3 || s.asked[1].Text != "/mcp list now" || s.asked[2].Text != "hello" || !strings.Contains(out, "nothing was sent") {
+			t.Errorf("%q: asked %+v: %s", kind, s.asked, out)
+		}
+	}
+	s := &script{answer: func(bot.Request) bot.Reply {
+		return bot.Reply{ID: "f", Form: &bot.Form{Fields: []bot.Field{{Name: "folder"}}}}
+	}}
+	talk(t, s, terminal.Options{}, "/mcp add", "/mcpdata/notes", "/quit")
+	if len(s.asked) != 2 || s.asked[1].Action == nil || s.asked[1].Action.Values["folder"] != "/mcpdata/notes" {
+		t.Errorf("a path was read as a command: %+v", s.asked)
+	}
+}
+
 func TestForm_RefusedComesBackFilled(t *testing.T) {
 	form := &bot.Form{Fields: []bot.Field{{Name: "a", Label: "a"}, {Name: "key", Label: "key", Kind: "secret"}}}
 	answer := func(r bot.Request) bot.Reply {
