@@ -208,10 +208,9 @@ func (d *drawing) answer(b *strings.Builder, a schemas.Answering, bad bool) {
 
 // step draws a step's line: its name, and the rest.
 func (d *drawing) step(s schemas.Step) (name, rest string) {
-	name, rest, found := strings.Cut(clean(bot.StepLine(s, d.me)), " · ")
-	if found {
-		rest = " · " + rest
-	}
+	line := "  " + clean(bot.StepLine(s, d.me))
+	name, _, _ = strings.Cut(strings.TrimPrefix(line, "  "), " · ")
+	rest = strings.TrimPrefix(d.wrap(line, "    "), "  "+name)
 	if s.State == schemas.StepFailed || s.State == schemas.StepDenied {
 		return d.dim("  " + name), d.paint(yellow, rest)
 	}

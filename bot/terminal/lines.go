@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -22,7 +23,7 @@ func newLines(done <-chan struct{}, opt Options, complete func(string) []string)
 		e.term = term.NewTerminal(struct {
 			io.Reader
 			io.Writer
-		}{in, opt.Out}, "> ")
+		}{interrupts{in, &e.interrupted}, opt.Out}, "> ")
 		e.term.AutoCompleteCallback = e.key
 		e.term.SetBracketedPasteMode(true)
 		if w, h, err := term.GetSize(int(f.Fd())); err == nil {
@@ -65,6 +66,24 @@ func (s stoppable) Read(p []byte) (int, error) {
 	}
 }
 
+// errInterrupt ends a line at Ctrl-C.
+var errInterrupt = errors.New("interrupted")
+
+// interrupts has the editor empty and end its line at Ctrl-C, and notes it: the editor itself would see that key again with the next line.
+type interrupts struct {
+	in   io.Reader
+	seen *bool
+}
+
+func (i interrupts) Read(p []byte) (int, error) {
+	n, err := i.in.Read(p)
+	if at := bytes.IndexByte(p[:n], 3); at >= 0 {
+		*i.seen = true
+		return copy(p, "\x05\x15\r"), err // to the end, delete all before, Enter
+	}
+	return n, err
+}
+
 // pipe reads lines of a script.
 type pipe struct {
 	scan *bufio.Scanner
@@ -101,6 +120,8 @@ type editor struct {
 	term     *term.Terminal
 	complete func(string) []string
 	reading  bool
+
+	interrupted bool // by Ctrl-C; one goroutine reads and looks at it
 }
 
 func (e *editor) ReadLine(prompt string, secret bool) (string, bool, error) {
@@ -116,6 +137,10 @@ func (e *editor) ReadLine(prompt string, secret bool) (string, bool, error) {
 		line, err = e.term.ReadPassword(prompt)
 	} else {
 		line, err = e.term.ReadLine()
+	}
+	if e.interrupted {
+		e.interrupted = false
+		return "", false, errInterrupt
 	}
 	if errors.Is(err, term.ErrPasteIndicator) {
 		return line, true, nil

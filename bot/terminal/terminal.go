@@ -29,7 +29,7 @@ type noticer interface {
 	Subscribe(schemas.ThreadID, schemas.MemberID) (<-chan bot.Notice, func())
 }
 
-// lines is where a person's lines come from. ReadLine returns io.EOF at the end; more is true while a paste goes on.
+// lines is where a person's lines come from. ReadLine returns io.EOF at the end, errInterrupt at Ctrl-C; more is true while a paste goes on.
 type lines interface {
 	ReadLine(prompt string, secret bool) (line string, more bool, err error)
 }
@@ -53,7 +53,8 @@ type Door struct {
 	opt  Options
 	in   lines
 	draw *drawing
-	next string // a command that was typed in place of an answer, and comes next
+	next string        // a command that was typed in place of an answer, and comes next
+	stop chan struct{} // room for one: Ctrl-C at a question ends what asked it, too
 
 	mu      sync.Mutex     // guards pending, busy, asking, live and out
 	pending *bot.Reply     // the newest reply that waits for a choice
@@ -68,7 +69,7 @@ func New(opt Options) *Door {
 	if opt.Bot == nil || opt.Notices == nil || opt.In == nil || opt.Out == nil {
 		panic("terminal: Bot, Notices, In and Out are required")
 	}
-	return &Door{opt: opt, asks: make(chan bot.Reply, 8), draw: &drawing{color: opt.Color, width: opt.Width, me: opt.Caller.Member}}
+	return &Door{opt: opt, asks: make(chan bot.Reply, 8), stop: make(chan struct{}, 1), draw: &drawing{color: opt.Color, width: opt.Width, me: opt.Caller.Member}}
 }
 
 // Run talks until the input ends, /quit, or ctx ends; it is called once. It returns nil at the end of the input and of ctx.
@@ -90,7 +91,7 @@ func (d *Door) Run(ctx context.Context) error {
 	defer stop()
 	for ctx.Err() == nil {
 		line, err := d.message()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, errInterrupt) {
 			return nil
 		}
 		if err != nil {
@@ -205,10 +206,7 @@ func (d *Door) handle(ctx context.Context, req bot.Request) bot.Reply {
 		l = &live{d: d}
 		req.Stream = l.stream
 	}
-	select {
-	case <-d.opt.Stop: // pressed when there was nothing to stop any more
-	default:
-	}
+	d.forget()
 	d.begin(true, l)
 	defer d.end()
 	replies := make(chan bot.Reply, 1)
@@ -223,6 +221,18 @@ func (d *Door) handle(ctx context.Context, req bot.Request) bot.Reply {
 			l.hold(true)
 			d.question(ctx, q)
 			l.hold(false)
+		}
+	}
+}
+
+// forget drops what was pressed when there was nothing to stop any more.
+func (d *Door) forget() {
+	for {
+		select {
+		case <-d.opt.Stop:
+		case <-d.stop:
+		default:
+			return
 		}
 	}
 }
@@ -246,9 +256,18 @@ func (d *Door) end() {
 	}
 }
 
-// question asks in the middle of a request, until it is answered. /cancel on a form, and the end of the input, take the last of its
-// choices, such as Decline: what runs must not wait for somebody who is gone.
+// question asks in the middle of a request, until it is answered. /cancel on a form, Ctrl-C and the end of the input take the last of its
+// choices, such as Decline: what runs must not wait for somebody who is gone. Ctrl-C then stops what runs, too.
 func (d *Door) question(ctx context.Context, q bot.Reply) {
+	broken := false
+	defer func() {
+		if broken {
+			select {
+			case d.stop <- struct{}{}:
+			default:
+			}
+		}
+	}()
 	for {
 		way := bot.Action{ID: q.ID}
 		last := ""
@@ -264,13 +283,14 @@ func (d *Door) question(ctx context.Context, q bot.Reply) {
 			}
 			var err error
 			if way.Values, err = d.fill(*q.Form); err != nil {
-				way.Values, way.Choice = nil, last
+				way.Values, way.Choice, broken = nil, last, errors.Is(err, errInterrupt)
 			}
 		} else {
 			d.reading(q.ID)
 			d.show(q)
 			line, _, err := d.in.ReadLine("> ", false)
 			if d.reading("") != q.ID {
+				broken = errors.Is(err, errInterrupt)
 				return
 			}
 			a := d.answer(strings.TrimSpace(line))
@@ -278,8 +298,10 @@ func (d *Door) question(ctx context.Context, q bot.Reply) {
 			case a != nil:
 				way = *a
 			case err != nil:
-				way.Choice = last
+				way.Choice, broken = last, errors.Is(err, errInterrupt)
 			default:
+				d.print("that is none of these: type a number, or the words behind it\n")
+				q.Blocks = nil
 				continue
 			}
 		}
@@ -313,6 +335,8 @@ func (d *Door) let(ctx context.Context, req bot.Request) bot.Reply {
 	wg.Go(func() {
 		select {
 		case <-d.opt.Stop:
+			cancel(bot.ErrStopped)
+		case <-d.stop:
 			cancel(bot.ErrStopped)
 		case <-ctx.Done():
 		}
