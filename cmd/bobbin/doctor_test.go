@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -155,14 +156,14 @@ func TestDoctor_Network(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 	const token = "MTIzNDU2Nzg5MDEyMzQ1Njc4.GabCDe.abcdefghijklmnopqrstuvwxyz0123456789AB"
-	late := false
-	asked := 0
+	var late atomic.Bool
+	var asked atomic.Int32
 	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if late {
+		if late.Load() {
 			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 		}
 		if r.Header.Get("Authorization") != "" {
-			asked++
+			asked.Add(1)
 		}
 		switch {
 		case r.URL.Path != "/api/v10/users/@me":
@@ -177,13 +178,13 @@ func TestDoctor_Network(t *testing.T) {
 	look := func(token string, args ...string) (int, string) {
 		return examine(t, data, []string{"DISCORD_TOKEN=" + token}, append([]string{"--sandbox", "off", "--listen", "127.0.0.1:0", "--discord-api-base", discord.URL}, args...)...)
 	}
-	if code, out = look(token); code != 0 || !strings.Contains(out, "has the right form") || asked != 0 {
-		t.Errorf("%d, the token was sent %d times: %s", code, asked, out)
+	if code, out = look(token); code != 0 || !strings.Contains(out, "has the right form") || asked.Load() != 0 {
+		t.Errorf("%d, the token was sent %d times: %s", code, asked.Load(), out)
 	}
 	if code, out = look(token, "--online"); code != 0 || !strings.Contains(out, `the token is "bobbin"'s`) {
 		t.Errorf("%d %s", code, out)
 	}
-	late = true
+	late.Store(true)
 	if code, out = look(token, "--online"); code != 0 || !strings.Contains(out, "clock is 1h0m0s ahead") {
 		t.Errorf("%d %s", code, out)
 	}

@@ -33,7 +33,7 @@ func served(t *testing.T) (at, token string) {
 	h, origin, token := lender(t, "suitemcp")
 	srv := httptest.NewServer(h.Gateway.Handler())
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	*origin = srv.URL
+	origin.Store(srv.URL)
 	return srv.URL + "/gateway/t1", token
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,17 +100,18 @@ func lend(t testing.TB, command string, args ...string) string {
 		clients.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	*at = srv.URL
+	at.Store(srv.URL)
 	return srv.URL + "/gateway/t1"
 }
 
 // lender opens a bobbin as lend does, before anything serves it: at says where.
-func lender(t testing.TB, command string, args ...string) (h *host.Host, at *string, token string) {
+func lender(t testing.TB, command string, args ...string) (h *host.Host, at *atomic.Value, token string) {
 	t.Helper()
-	at = new(string)
+	at = new(atomic.Value)
+	at.Store("")
 	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
 	m.command() // which sets what flags are by default
-	m.Data, m.Sandbox, m.origin = t.TempDir(), "process", func() string { return *at }
+	m.Data, m.Sandbox, m.origin = t.TempDir(), "process", func() string { return at.Load().(string) }
 	h, err := m.open(t.Context(), slog.New(slog.DiscardHandler), host.Connect{})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestLoad_GatewayClients(t *testing.T) {
 	h, origin, token := lender(t, "fakemcp")
 	srv := httptest.NewServer(h.Gateway.Handler())
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	*origin = srv.URL
+	origin.Store(srv.URL)
 	who := schemas.Caller{Thread: "t1", Member: "operator", Name: "operator", Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
 	give(t, h, who, "replaced", "fakemcp")
 	if err := h.Registry.Apply(t.Context(), "t1"); err != nil {

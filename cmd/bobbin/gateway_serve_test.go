@@ -102,7 +102,7 @@ func TestGateway_AsksInTheChat(t *testing.T) {
 	h, origin, token := lender(t, "fakemcp")
 	srv := httptest.NewServer(h.Gateway.Handler())
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	*origin = srv.URL
+	origin.Store(srv.URL)
 	c := &crowd{t: t, at: srv.URL + "/gateway/t1/mcp", token: token, http: &http.Client{}}
 	t.Cleanup(c.http.CloseIdleConnections)
 	session := c.open(1)
