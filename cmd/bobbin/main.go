@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -65,7 +66,7 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "unknown "):
-		_, _ = fmt.Fprintf(m.Err, "bobbin: %s\nhint: bobbin --help lists commands and flags\n", strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
+		_, _ = fmt.Fprintf(m.Err, "bobbin: %s\nhint: bobbin --help lists commands and flags\n", meant(root, strings.TrimPrefix(err.Error(), errUsage.Error()+": ")))
 		return 2
 	case errors.Is(err, errQuiet):
 		return 1
@@ -81,6 +82,32 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	return 1
 }
 
+// meant says what a wrong word may have been meant to be.
+func meant(root *cobra.Command, text string) string {
+	var word, of string
+	if _, err := fmt.Sscanf(text, "unknown command %q for %q", &word, &of); err != nil {
+		return text
+	}
+	if of != root.Name() {
+		return of + " takes no word " + strconv.Quote(word)
+	}
+	if likely := root.SuggestionsFor(word); len(likely) > 0 {
+		text += "; did you mean " + root.Name() + " " + likely[0] + "?"
+	}
+	return text
+}
+
+// unknownFlag is meant for flags.
+func unknownFlag(c *cobra.Command, err error) error {
+	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if n := schemas.Nearest(name, known); ok && n != "" {
+		return usagef("%v; did you mean --%s?", err, n)
+	}
+	return usagef("%v", err)
+}
+
 // errUsage marks a wrong command line; errQuiet says that the words were already printed.
 var (
 	errUsage = errors.New("usage")
@@ -94,6 +121,7 @@ func usagef(format string, args ...any) error {
 func (m *Main) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "bobbin",
+		Version:       version, // bobbin --version
 		Short:         "Members of a chat thread bring their own MCP servers",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -106,6 +134,7 @@ func (m *Main) command() *cobra.Command {
 			return checkLogFormat(m.LogFormat)
 		},
 	}
+	root.SetVersionTemplate("bobbin {{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringVar(&m.Data, "data", "./data", "folder for everything that bobbin keeps (BOBBIN_DATA)")
 	f.StringVar(&m.Sandbox, "sandbox", "auto", "where local servers run: auto, docker, process or off (BOBBIN_SANDBOX)")
@@ -114,7 +143,7 @@ func (m *Main) command() *cobra.Command {
 	f.StringVar(&m.LogFormat, "log-format", "text", "how log lines are written: text or json (BOBBIN_LOG_FORMAT)")
 	m.containers.add(f)
 	m.models.add(f)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
+	root.SetFlagErrorFunc(unknownFlag)
 	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.gatewayCommand(), m.mcpCommand(), m.sessionCommand(), m.frameCommand(), m.proxyCommand(), m.sandboxCommand(), m.auditCommand(), m.doctorCommand(), m.schemaCommand(), m.versionCommand())
 	return root
 }
@@ -156,7 +185,7 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "BOBBIN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		v, ok := os.LookupEnv(name)
-		if !ok || f.Changed || err != nil || f.Name == "help" {
+		if !ok || f.Changed || err != nil || f.Name == "help" || f.Name == "version" {
 			return
 		}
 		if e := flags.Set(f.Name, v); e != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -68,6 +69,12 @@ func (m *Main) proxy(ctx context.Context, flags *proxyFlags, command []string) e
 		return err
 	}
 	defer closeAll(append(listeners, way))
+	for _, l := range listeners {
+		if at, err := netip.ParseAddrPort(l.Addr().String()); token == "" && (err != nil || !at.Addr().IsLoopback()) {
+			return &schemas.Error{Code: schemas.CodeInvalid, Text: "others reach " + l.Addr().String() + ", so it needs a token",
+				Hint: "--token-file FILE, with one line in it, such as: openssl rand -hex 32; or --listen 127.0.0.1:8931"}
+		}
+	}
 	root := ""
 	if len(command) == 0 {
 		if root, err = os.Getwd(); err != nil {
