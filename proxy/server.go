@@ -194,7 +194,7 @@ func (s *server) pause(fails int) time.Duration {
 	if fails < maxFails {
 		return firstWait << (fails - 1)
 	}
-	s.opts.Log.Warn("a server ended too often", "server", s.name)
+	s.opts.Log.Warn("a server ended too often, tries again in a minute; --echo shows what it writes", "server", s.name, "exit", s.status(0).Exit)
 	s.change(func() { s.state = Failed })
 	return cooldown
 }
