@@ -125,19 +125,21 @@ func telling(lines []string) string {
 	var (
 		named  = regexp.MustCompile(`^(?:\S+[: ] ?)?(?:\w+\.)*\w*(?:Error|Exception|panic|fatal|FATAL|ERROR)\b(?: \[\w+\])?:? \S`)
 		spoken = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|cannot|can't|could not|failed|not found|no such|denied|refused|missing|required|invalid|unknown)\b`)
-		noise  = regexp.MustCompile(`^\s*(?:at |\^|~|\}|\{|Node\.js v|Traceback|File "|goroutine |exit status)|complete log of this run`)
+		noise  = regexp.MustCompile(`^\s*(?:at |\^|~|\}|\{|Node\.js v|Traceback|File "|goroutine |exit status)|complete log of this run|^$`)
+		npm    = regexp.MustCompile(`^npm (?:error|ERR!)(?: \d+)?\s*`)
 	)
 	best, score := "", 0
 	for _, line := range lines {
+		said := npm.ReplaceAllString(line, "") // what else stands in each of its lines names an error
 		s := 1
 		switch {
-		case noise.MatchString(line):
+		case noise.MatchString(said):
 			s = 0
-		case named.MatchString(line):
+		case named.MatchString(said):
 			s = 4
-		case spoken.MatchString(line):
+		case spoken.MatchString(said):
 			s = 3
-		case line != strings.TrimLeft(line, " "):
+		case said != strings.TrimLeft(said, " "):
 			s = 1
 		default:
 			s = 2

@@ -52,6 +52,9 @@ func TestTelling(t *testing.T) {
 		{"node:internal:1\n  throw err;\n  ^\n\nError: Cannot find module '/x'\n    at a (b:1)\n  code: 'MODULE_NOT_FOUND',\n}\n\nNode.js v20.1", "Error: Cannot find module '/x'"},
 		{"TypeError [ERR_X]: The argument\n    at b", "TypeError [ERR_X]: The argument"},
 		{"npm error code E404\nnpm error 404 Not Found - GET https://r/x - Not found\nnpm error A complete log of this run can be found in: /x", "npm error 404 Not Found - GET https://r/x - Not found"},
+		{"npm error code E404\nnpm error 404 Not Found - GET https://r/x\nnpm error 404\nnpm error 404  The requested resource 'x@*' could not be found.\nnpm error 404\n" +
+			"npm error 404 Note that you can also install from a\nnpm error 404 tarball, folder, http url, or git url.\nnpm error A complete log of this run can be found in: /x",
+			"npm error 404  The requested resource 'x@*' could not be found."},
 		{"panic: runtime error: index out of range\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:3 +0x1\nexit status 2", "panic: runtime error: index out of range"},
 		{"starting\nAPI_KEY is required\nbye", "API_KEY is required"},
 		{"sh: 1: uvx: not found", "sh: 1: uvx: not found"},
