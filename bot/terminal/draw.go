@@ -262,13 +262,35 @@ func (d *drawing) state(s schemas.State, line string) string {
 	return line
 }
 
-// file shows a small text as it is; other files are named with their size.
+// maxShown is how much of a text file is shown at the terminal, in bytes.
+const maxShown = 64 << 10
+
+// file shows a text, the middle of a long one left out; other files are named with their size.
 func (d *drawing) file(b *strings.Builder, f schemas.File) {
-	if utf8.Valid(f.Data) && len(f.Data) <= 64<<10 {
-		b.WriteString(clean(strings.TrimRight(string(f.Data), "\n")) + "\n")
-		return
+	switch text := strings.TrimRight(string(f.Data), "\n"); {
+	case !utf8.ValidString(text):
+		fmt.Fprintf(b, "  %s · %s, which a terminal does not show\n", clean(f.Name), size(len(f.Data)))
+	case len(text) <= maxShown:
+		b.WriteString(clean(text) + "\n")
+	default:
+		head, tail := text[:maxShown/2], text[len(text)-maxShown/2:]
+		if at := strings.LastIndexByte(head, '\n'); at >= 0 {
+			head = head[:at]
+		}
+		tail = tail[strings.IndexByte(tail, '\n')+1:]
+		b.WriteString(clean(strings.ToValidUTF8(head, "")) + "\n" + d.dim("… "+size(len(text)-len(head)-len(tail))+" left out …") + "\n" + clean(strings.ToValidUTF8(tail, "")) + "\n")
 	}
-	fmt.Fprintf(b, "  %s  %d bytes\n", clean(f.Name), len(f.Data))
+}
+
+// size writes a number of bytes with a unit.
+func size(n int) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 // prompt words the question for one field: `repo (owner/name) > `.

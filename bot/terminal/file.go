@@ -51,7 +51,7 @@ func (d *Door) attached(line string) (files []schemas.File, ok bool) {
 		files = append(files, schemas.File{Name: filepath.Base(path), MIME: http.DetectContentType(data), Data: data})
 	}
 	for _, f := range files {
-		d.print(d.draw.dim(fmt.Sprintf("  attached %s · %d bytes", clean(f.Name), len(f.Data))) + "\n")
+		d.print(d.draw.dim(fmt.Sprintf("  attached %s · %s", clean(f.Name), size(len(f.Data)))) + "\n")
 	}
 	return files, true
 }

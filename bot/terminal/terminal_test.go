@@ -301,3 +301,34 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// A long text is shown from both ends, by whole lines; what is no text is named.
+func TestFile_Long(t *testing.T) {
+	for name, c := range map[string]struct {
+		data  string
+		shows []string
+		hides []string
+	}{
+		"lines": {"first\n" + strings.Repeat("0123456789\n", 10_000) + "last", []string{"first\n0123", "… 43 KiB left out …\n0123456789\n", "\nlast\n"}, nil},
+		"one":   {"first" + strings.Repeat("0123456789", 10_000) + "last", []string{"first0123", "left out …\n", "last\n"}, nil},
+		"image": {"\x89PNG\xff", []string{"f.txt · 5 bytes, which a terminal does not show"}, []string{"PNG"}},
+	} {
+		s := &script{answer: func(bot.Request) bot.Reply {
+			return bot.Reply{Blocks: []bot.Block{{File: &schemas.File{Name: "f.txt", Data: []byte(c.data)}}}}
+		}}
+		out := talk(t, s, terminal.Options{}, "hello")
+		for _, want := range c.shows {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q", name, want)
+			}
+		}
+		for _, no := range c.hides {
+			if strings.Contains(out, no) {
+				t.Errorf("%s: shows %q", name, no)
+			}
+		}
+		if len(out) > 70<<10 {
+			t.Errorf("%s: %d bytes", name, len(out))
+		}
+	}
+}
