@@ -85,7 +85,7 @@ func (opt Options) launcher(ctx context.Context, work *durable.Dir, contained fu
 		}
 		return p, nil, why, err
 	case "off":
-		return sandbox.NewOff("local servers are switched off here", "start bobbin with --sandbox process"), nil, nil, nil
+		return sandbox.NewOff("local servers are switched off here", "start bobbin with --sandbox auto"), nil, nil, nil
 	}
 	return nil, nil, nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the sandbox is auto, docker, process or off, not " + opt.Sandbox, Hint: "use --sandbox process"}
 }
