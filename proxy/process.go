@@ -84,7 +84,9 @@ func startProcess(f *family, cmd *exec.Cmd, heard func([]byte)) (*process, error
 	}
 	closeFiles([]*os.File{files[0], files[3], files[5]})
 	p := &process{cmd: cmd, group: g, stdin: files[1], stdout: files[2], done: make(chan struct{}), quit: make(chan struct{})}
+	said := make(chan struct{})
 	p.goroutines.Go(func() {
+		defer close(said)
 		p.words.drain(files[4], heard)
 		_ = files[4].Close()
 	})
@@ -93,6 +95,7 @@ func startProcess(f *family, cmd *exec.Cmd, heard func([]byte)) (*process, error
 		// What escaped from the group may hold the pipes open.
 		_ = files[4].SetReadDeadline(time.Now().Add(graceWords))
 		_ = p.stdout.SetReadDeadline(time.Now().Add(graceWords))
+		<-said // who hears how it ended hears its last words, too
 		p.exit = ending(cmd, err)
 		close(p.done)
 	})

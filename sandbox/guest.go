@@ -19,7 +19,10 @@ import (
 	"bobbin/schemas"
 )
 
-const statusTime = time.Second // for a word about a server
+const (
+	statusTime   = time.Second // for a word about a server
+	stateRunning = "running"   // as the program inside says it
+)
 
 // guest is a server in a sandbox.
 type guest struct {
@@ -204,17 +207,15 @@ func (g *guest) Diagnose() string {
 	return why
 }
 
-// farewell waits a moment for how an ended server ended, and gives what is known of it; after Close, what was known then.
+// farewell waits a moment for how an ended server ended, and gives what is known of it; after Close, what was known then. What it
+// knew before may be of an earlier start.
 func (g *guest) farewell() running {
 	g.mu.Lock()
 	r := g.last
 	g.mu.Unlock()
-	for wait := time.Now().Add(graceWords); r.Exit == "" && !g.closing.Load() && time.Now().Before(wait); {
-		if r = g.look(); r.Exit == "" {
-			if g.lost() != "" {
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
+	for wait := time.Now().Add(graceWords); !g.closing.Load() && time.Now().Before(wait); time.Sleep(20 * time.Millisecond) {
+		if r = g.look(); r.Exit != "" && r.State != stateRunning || r.Exit == "" && g.lost() != "" {
+			break
 		}
 	}
 	return r
