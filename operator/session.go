@@ -21,6 +21,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
+	"bobbin/internal/socket"
 	"bobbin/schemas"
 )
 
@@ -372,7 +373,7 @@ func (o *Operator) lendFrame(ctx context.Context, folder string, use []attached)
 	if err := errors.Join(in.WriteFile(sessionFile, file, 0o644), in.Chmod(sessionFile, 0o644)); err != nil {
 		return nil, err
 	}
-	return listenSocket(filepath.Join(folder, frameSocket))
+	return socket.Listen(filepath.Join(folder, frameSocket))
 }
 
 // handFrame gives the environment to the first who asks: until it has it, nothing else runs in the container.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"bobbin/internal/durable"
+	"bobbin/internal/socket"
 	"bobbin/schemas"
 )
 
@@ -44,7 +45,7 @@ func newWay(name, token, socket, port string) *way {
 func (w *way) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	var first error
 	if w.socket != "" {
-		c, err := dialSocket(ctx, w.socket)
+		c, err := socket.Dial(ctx, w.socket)
 		if err == nil {
 			return c, nil
 		}

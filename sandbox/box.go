@@ -17,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"bobbin/internal/durable"
+	"bobbin/internal/socket"
 	"bobbin/schemas"
 )
 
@@ -324,7 +325,7 @@ func (b *box) openWay() error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	l, err := listenSocket(path)
+	l, err := socket.Listen(path)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"bobbin/internal/socket"
 	"bobbin/schemas"
 )
 
@@ -56,11 +57,11 @@ func (r *refused) Error() string {
 	return fmt.Sprintf("the sandbox answered %d: %s", r.status, r.words)
 }
 
-func newInside(socket, token string) *inside {
-	i := &inside{socket: socket, token: token}
+func newInside(path, token string) *inside {
+	i := &inside{socket: path, token: token}
 	i.http = &http.Client{
 		Transport: &http.Transport{
-			DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, socket) },
+			DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, path) },
 			DisableCompression:     true,
 			MaxIdleConns:           4,
 			IdleConnTimeout:        30 * time.Second,
@@ -188,7 +189,7 @@ func (i *inside) stdio(ctx context.Context, name string) (net.Conn, io.Reader, e
 	}
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", upgradeName)
-	conn, err := dialSocket(ctx, i.socket)
+	conn, err := socket.Dial(ctx, i.socket)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,18 +1,21 @@
-package operator
+// Package socket reaches unix sockets in folders that containers share, where what runs inside may have laid links.
+package socket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// dialSocket connects to a unix socket in a folder that a container shares. A link is not followed: it would lead to a socket of
+// Dial connects to a unix socket in a folder that a container shares. A link is not followed: it would lead to a socket of
 // ours. By way of a handle the length of the path does not matter either (unix(7): 108 bytes).
-func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+func Dial(ctx context.Context, path string) (net.Conn, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -23,11 +26,22 @@ func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 		return nil, &os.PathError{Op: "dial", Path: path, Err: unix.ENOTSOCK}
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", fd))
+	for tries := 0; ; tries++ {
+		c, err := d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", fd))
+		if !errors.Is(err, unix.EAGAIN) || tries == 40 {
+			return c, err
+		}
+		// Others stand in line already, as many as fit (connect(2)).
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(25 * time.Millisecond):
+		}
+	}
 }
 
-// listenSocket makes a unix socket to which every user may connect who can reach its folder.
-func listenSocket(path string) (net.Listener, error) {
+// Listen makes a unix socket to which every user may connect who can reach its folder.
+func Listen(path string) (net.Listener, error) {
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
