@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -31,7 +32,7 @@ type loans interface {
 	Detach(context.Context, schemas.ThreadID, schemas.MemberID) ([]string, error)
 }
 
-func connectHint(name string) string { return "`/mcp connect " + clean(name) + "`" }
+func connectHint(name string) string { return "`/mcp connect " + words.Clean(name) + "`" }
 
 // viewed gives states as they are for one viewer: a connector that they have not signed in to, and that nobody lends, wants their
 // sign-in, whoever else uses it.
@@ -57,10 +58,10 @@ func (b *Bot) viewed(ctx context.Context, c schemas.Caller, ss []schemas.Status)
 		lent, signed := e.Loan.Holds(b.opt.Now()), b.opt.Accounts.Signed(ctx, c.Thread, c.Member, def)
 		ss[i].RunsAs = "the one who asks"
 		if lent && signed {
-			ss[i].RunsAs += "; " + at(e.Loan.Member, e.Loan.Name) + " lends theirs " + b.until(e.Loan.Until)
+			ss[i].RunsAs += "; " + words.At(e.Loan.Member, e.Loan.Name) + " lends theirs " + b.until(e.Loan.Until)
 		}
 		if lent && !signed {
-			ss[i].RunsAs = at(e.Loan.Member, e.Loan.Name) + ", lent " + b.until(e.Loan.Until)
+			ss[i].RunsAs = words.At(e.Loan.Member, e.Loan.Name) + ", lent " + b.until(e.Loan.Until)
 		}
 		switch {
 		case !signed && !lent && slices.Contains([]schemas.State{schemas.Ready, schemas.Idle, schemas.Starting, schemas.Held}, s.State):
@@ -85,12 +86,12 @@ func (b *Bot) until(end time.Time) string {
 
 // account shows how the caller stands with a connector, and what they can do about it.
 func (b *Bot) account(ctx context.Context, t turn, e schemas.Entry) (Reply, error) {
-	name := clean(e.Name)
+	name := words.Clean(e.Name)
 	switch {
 	case !e.Remote():
-		return Reply{}, invalid(name+" is no connector; there is nothing to sign in to", "`/mcp show "+name+"`")
+		return Reply{}, words.Invalid(name+" is no connector; there is nothing to sign in to", "`/mcp show "+name+"`")
 	case !signsIn(e.Server):
-		return Reply{}, invalid(name+" is connected without a sign-in of each member", "`/mcp edit "+name+"` changes its key; to sign in, remove it and connect it again")
+		return Reply{}, words.Invalid(name+" is connected without a sign-in of each member", "`/mcp edit "+name+"` changes its key; to sign in, remove it and connect it again")
 	case b.opt.SignIns == nil:
 		return Reply{}, noSignIns()
 	}
@@ -106,10 +107,10 @@ func (b *Bot) account(ctx context.Context, t turn, e schemas.Entry) (Reply, erro
 	if b.opt.Accounts.Signed(ctx, t.caller.Thread, t.caller.Member, def) {
 		head = "you are signed in to " + name
 	}
-	r := Reply{Private: true, Blocks: []Block{{Text: head}, {Facts: []Fact{{Label: "sends to", Value: clean(safeURL(def.URL))},
-		{Label: "runs as", Value: clean(s.RunsAs)}}}}}
+	r := Reply{Private: true, Blocks: []Block{{Text: head}, {Facts: []Fact{{Label: "sends to", Value: words.Clean(words.SafeURL(def.URL))},
+		{Label: "runs as", Value: words.Clean(s.RunsAs)}}}}}
 	if e.Loan.Holds(b.opt.Now()) {
-		r.Blocks[1].Facts = append(r.Blocks[1].Facts, Fact{Label: "lent", Value: "by " + at(e.Loan.Member, e.Loan.Name) + " to everybody in this thread", Note: b.until(e.Loan.Until)})
+		r.Blocks[1].Facts = append(r.Blocks[1].Facts, Fact{Label: "lent", Value: "by " + words.At(e.Loan.Member, e.Loan.Name) + " to everybody in this thread", Note: b.until(e.Loan.Until)})
 	}
 	r.Choices = append(b.accountChoices(ctx, t.caller, e), Choice{Key: "leave", Label: "Leave it"})
 	return b.deal(b.accountCard(t.caller, e.Name), r), nil
@@ -175,7 +176,7 @@ func (b *Bot) running(ctx context.Context, t turn, name string) (schemas.Entry, 
 	}
 	def, runs := e.Running()
 	if !runs || !signsIn(def) {
-		return e, def, &schemas.Error{Code: schemas.CodeConflict, Text: clean(name) + " changed meanwhile", Hint: "`/mcp show " + clean(name) + "`"}
+		return e, def, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(name) + " changed meanwhile", Hint: "`/mcp show " + words.Clean(name) + "`"}
 	}
 	return e, def, nil
 }
@@ -198,10 +199,10 @@ func (b *Bot) connectYours(ctx context.Context, t turn, name string) (Reply, err
 		k := holder{t.caller.Thread, t.caller.Member, name}
 		b.keep(&remote{by: t.caller, draft: schemas.Draft{Server: def}})
 		b.Changed(t.caller.Thread)
-		head := Block{Text: "you are signed in to " + clean(name)}
+		head := Block{Text: "you are signed in to " + words.Clean(name)}
 		w, ok := b.signs.resume(k, b.opt.Now())
 		if !ok {
-			head.Text += "; calls run as you · `/mcp tools " + clean(name) + "`"
+			head.Text += "; calls run as you · `/mcp tools " + words.Clean(name) + "`"
 			return Reply{Private: true, Blocks: []Block{head}}, nil
 		}
 		r, err := w.run(ctx, t)
@@ -231,7 +232,7 @@ func (b *Bot) orSignIn(ctx context.Context, t turn, name string, err error, agai
 	k, now := holder{t.caller.Thread, t.caller.Member, name}, b.opt.Now()
 	b.signs.wait(k, waiting{again, now.Add(callKept)}, now)
 	r := Reply{Private: true, Bad: true, Code: schemas.CodeNeeds, Choices: []Choice{{Key: "connect", Label: "Connect yours"}, {Key: "no", Label: "Not now"}},
-		Blocks: []Block{{Text: clean(e.Text)}, {Text: "its calls run as the one who asks; yours waits for 10 minutes, and goes on when you signed in"}}}
+		Blocks: []Block{{Text: words.Clean(e.Text)}, {Text: "its calls run as the one who asks; yours waits for 10 minutes, and goes on when you signed in"}}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "connect" {
@@ -252,9 +253,9 @@ func (b *Bot) lendable(ctx context.Context, t turn, name string) (schemas.Entry,
 	case b.opt.Loans == nil:
 		return e, &schemas.Error{Code: schemas.CodeMissing, Text: "lending is not part of this setup", Hint: "each member can sign in: " + connectHint(name)}
 	case !b.opt.Accounts.Signed(ctx, t.caller.Thread, t.caller.Member, def):
-		return e, &schemas.Error{Code: schemas.CodeNeeds, Text: "you are not signed in to " + clean(name) + ", so there is nothing to lend", Hint: connectHint(name)}
+		return e, &schemas.Error{Code: schemas.CodeNeeds, Text: "you are not signed in to " + words.Clean(name) + ", so there is nothing to lend", Hint: connectHint(name)}
 	case e.Loan.Holds(b.opt.Now()) && e.Loan.Member != t.caller.Member:
-		return e, &schemas.Error{Code: schemas.CodeConflict, Text: at(e.Loan.Member, e.Loan.Name) + " lends theirs already, " + b.until(e.Loan.Until),
+		return e, &schemas.Error{Code: schemas.CodeConflict, Text: words.At(e.Loan.Member, e.Loan.Name) + " lends theirs already, " + b.until(e.Loan.Until),
 			Hint: "they can withdraw it, or a manager of the thread"}
 	}
 	return e, nil
@@ -277,12 +278,12 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 		ending = "at " + strings.TrimPrefix(b.until(end()), "until ") + ", or before "
 	}
 	r := Reply{Private: true, Choices: []Choice{{Key: "lend", Label: "Lend it"}, {Key: "no", Label: "Cancel"}}, Blocks: []Block{
-		{Text: "lend your sign-in to " + clean(name) + " to this thread, " + b.until(end()) + "?"},
+		{Text: "lend your sign-in to " + words.Clean(name) + " to this thread, " + b.until(end()) + "?"},
 		{Facts: []Fact{
 			{Label: "others can", Value: "use all its tools as you: see what you see there, and do what you may do there", Note: "everybody who is in this thread or joins it"},
 			{Label: "others cannot", Value: "see your password or token, or use it outside of this thread"},
 			{Label: "it ends", Value: ending + "when you withdraw it, sign out or leave the thread", Note: connectHint(name)}}},
-		{Warning: "What others do with it is done in your name at `" + clean(bareHost(shown.URL)) + "`."}}}
+		{Warning: "What others do with it is done in your name at `" + words.Clean(words.BareHost(shown.URL)) + "`."}}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice != "lend" {
@@ -293,7 +294,7 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 			return Reply{}, err
 		}
 		if e.Fingerprint() != shown.Fingerprint() {
-			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: clean(name) + " changed meanwhile, so nothing was lent", Hint: connectHint(name)}
+			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(name) + " changed meanwhile, so nothing was lent", Hint: connectHint(name)}
 		}
 		loan := &schemas.Loan{Member: t.caller.Member, Name: t.caller.Name, At: b.opt.Now(), Until: end()}
 		return b.lend(ctx, t, name, loan, "lent "+b.until(loan.Until))
@@ -302,16 +303,16 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 }
 
 // lend writes down and stores a loan, or its end, and tells the thread.
-func (b *Bot) lend(ctx context.Context, t turn, name string, loan *schemas.Loan, words string) (Reply, error) {
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSignIn, Server: name, Detail: words}); err != nil {
+func (b *Bot) lend(ctx context.Context, t turn, name string, loan *schemas.Loan, said string) (Reply, error) {
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSignIn, Server: name, Detail: said}); err != nil {
 		return Reply{}, err
 	}
 	if err := b.opt.Loans.Lend(ctx, t.caller, name, loan); err != nil {
 		return Reply{}, err
 	}
 	b.opt.Live.Poke(t.caller.Thread)
-	text := "the sign-in to " + clean(name) + " is " + words
-	b.publish(Notice{Thread: t.caller.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text + " by " + at(t.caller.Member, t.caller.Name)}}}}, t.caller.Member)
+	text := "the sign-in to " + words.Clean(name) + " is " + said
+	b.publish(Notice{Thread: t.caller.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text + " by " + words.At(t.caller.Member, t.caller.Name)}}}}, t.caller.Member)
 	if loan != nil {
 		text += " · " + connectHint(name) + " withdraws it"
 	}
@@ -325,9 +326,9 @@ func (b *Bot) withdraw(ctx context.Context, t turn, name string) (Reply, error) 
 	case err != nil:
 		return Reply{}, err
 	case b.opt.Loans == nil || !e.Loan.Holds(b.opt.Now()):
-		return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: "nobody lends " + clean(name) + " any more", Hint: "`/mcp show " + clean(name) + "`"}
+		return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: "nobody lends " + words.Clean(name) + " any more", Hint: "`/mcp show " + words.Clean(name) + "`"}
 	case e.Loan.Member != t.caller.Member && !t.caller.Manages():
-		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(e.Loan.Member, e.Loan.Name) + " can withdraw it, or a manager of the thread"}
+		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only " + words.At(e.Loan.Member, e.Loan.Name) + " can withdraw it, or a manager of the thread"}
 	}
 	return b.lend(ctx, t, name, nil, "withdrawn")
 }
@@ -346,13 +347,13 @@ func (b *Bot) signOut(ctx context.Context, t turn, name string) (Reply, error) {
 	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSignIn, Server: name, Detail: "signed out"}); err != nil {
 		return Reply{}, err
 	}
-	t.tell("signing out of " + clean(name) + " …")
+	t.tell("signing out of " + words.Clean(name) + " …")
 	if err := b.opt.Accounts.SignOut(ctx, t.caller.Thread, t.caller.Member, def); err != nil {
 		return Reply{}, err
 	}
 	b.opt.Live.Poke(t.caller.Thread)
 	b.Changed(t.caller.Thread)
-	return Reply{Private: true, Blocks: []Block{{Text: "you are signed out of " + clean(name) + " · " + connectHint(name) + " signs in again"}}}, nil
+	return Reply{Private: true, Blocks: []Block{{Text: "you are signed out of " + words.Clean(name) + " · " + connectHint(name) + " signs in again"}}}, nil
 }
 
 // signOutAll ends everybody's sign-in to a server that was removed; that it did not work holds nothing up.
@@ -360,7 +361,7 @@ func (b *Bot) signOutAll(ctx context.Context, thread schemas.ThreadID, c schemas
 	if c.Before == nil || !signsIn(*c.Before) || b.revokeAll(ctx, thread, c.Server) {
 		return nil
 	}
-	return []Block{{Text: "not all sign-ins to " + clean(c.Server) + " could be revoked; members can end them in their accounts there"}}
+	return []Block{{Text: "not all sign-ins to " + words.Clean(c.Server) + " could be revoked; members can end them in their accounts there"}}
 }
 
 // signOutOld ends the sign-ins to what a connector was before an edit. Its new definition is here to stay by now.
@@ -394,7 +395,7 @@ func (b *Bot) revokeAll(ctx context.Context, thread schemas.ThreadID, server str
 // again, and for members who never had anything; what did not work is an error, and can be tried again.
 func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) error {
 	if !thread.Valid() || !member.Valid() {
-		return invalid("this thread or member has no usable id", "")
+		return words.Invalid("this thread or member has no usable id", "")
 	}
 	b.signs.forget(thread, member)
 	b.cards.leave(thread, member)
@@ -405,13 +406,13 @@ func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.
 	if err != nil {
 		b.opt.Log.Warn("servers of a member who left are not named", "thread", thread, "err", err)
 	}
-	who := at(member, "")
+	who := words.At(member, "")
 	var had []string
 	for _, e := range cfg.Entries {
 		if e.Owner == member || e.Loan != nil && e.Loan.Member == member && e.Loan.Name != "" {
-			who = at(member, e.OwnerName)
+			who = words.At(member, e.OwnerName)
 			if e.Owner != member {
-				who = at(member, e.Loan.Name)
+				who = words.At(member, e.Loan.Name)
 			}
 		}
 		if def, ok := e.Running(); ok && signsIn(def) && b.opt.Accounts.Signed(ctx, thread, member, def) {
@@ -436,7 +437,7 @@ func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.
 			b.noted(ctx, by, schemas.Record{Event: schemas.EventSignIn, Server: n, Detail: "removed, since the member left"})
 		}
 		b.opt.Live.Poke(thread)
-		text := who + "'s sign-ins were removed since they left: " + short(clean(strings.Join(had, ", ")), 300)
+		text := who + "'s sign-ins were removed since they left: " + words.Short(words.Clean(strings.Join(had, ", ")), 300)
 		if err := errors.Join(errs...); err != nil {
 			text = who + " left, and not all of their sign-ins could be removed; the operator can find why in the log"
 		}

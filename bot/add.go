@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
 // upload takes a config file. It is a merge: servers that the file does not name stay.
 func (b *Bot) upload(ctx context.Context, t turn) (Reply, error) {
 	if t.file == nil {
-		return Reply{}, invalid("no file came with that", "at the terminal `/mcp upload PATH`; elsewhere attach the file, or paste it with `/mcp add-json`")
+		return Reply{}, words.Invalid("no file came with that", "at the terminal `/mcp upload PATH`; elsewhere attach the file, or paste it with `/mcp add-json`")
 	}
 	name := t.file.Name
 	if name == "" {
@@ -25,7 +26,7 @@ func (b *Bot) upload(ctx context.Context, t turn) (Reply, error) {
 		return b.bundle(ctx, t, schemas.File{Name: name, Data: t.file.Data})
 	}
 	if len(t.file.Data) > maxText {
-		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: name + " is " + size(len(t.file.Data)) + "; at most " + size(maxText),
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: name + " is " + words.Size(len(t.file.Data)) + "; at most " + words.Size(maxText),
 			Hint: "a config holds servers only; is it the right file?"}
 	}
 	return b.imported(ctx, t, name, t.file.Data, "", "upload "+name)
@@ -33,7 +34,7 @@ func (b *Bot) upload(ctx context.Context, t turn) (Reply, error) {
 
 func (b *Bot) addJSON(ctx context.Context, t turn) (Reply, error) {
 	if len(t.args["json"]) > maxText {
-		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + size(len(t.args["json"])) + "; at most " + size(maxText)}
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + words.Size(len(t.args["json"])) + "; at most " + words.Size(maxText)}
 	}
 	return b.imported(ctx, t, "", []byte(t.args["json"]), t.arg("name"), "add-json")
 }
@@ -42,7 +43,7 @@ func (b *Bot) addJSON(ctx context.Context, t turn) (Reply, error) {
 func (b *Bot) imported(ctx context.Context, t turn, file string, data []byte, hint, source string) (Reply, error) {
 	in := b.opt.Import(file, data, hint)
 	if len(in.Problems) > 0 {
-		name, again := file, "fix "+map[bool]string{true: "it", false: "them"}[len(in.Problems) == 1]+" and run `/mcp upload "+clean(file)+"` again"
+		name, again := file, "fix "+map[bool]string{true: "it", false: "them"}[len(in.Problems) == 1]+" and run `/mcp upload "+words.Clean(file)+"` again"
 		if file == "" {
 			name, again = "the text", "fix it and paste it again"
 		}
@@ -52,7 +53,7 @@ func (b *Bot) imported(ctx context.Context, t turn, file string, data []byte, hi
 		return r, err
 	}
 	if len(in.Servers) == 0 {
-		return Reply{}, invalid("there is no server in that", "a server has a \"command\", or a \"url\" for `/mcp connect`; see `/mcp help add`")
+		return Reply{}, words.Invalid("there is no server in that", "a server has a \"command\", or a \"url\" for `/mcp connect`; see `/mcp help add`")
 	}
 	notes := in.Notes
 	if in.Repaired != "" && !slices.ContainsFunc(notes, func(n schemas.Note) bool { return n.Kind == schemas.NoteRepair }) {
@@ -66,11 +67,11 @@ func (b *Bot) add(ctx context.Context, t turn) (Reply, error) {
 	values := map[string]string{"name": t.arg("name"), "command": t.arg("command"), "args": t.args["args"], "env": t.args["env"], "cwd": t.arg("cwd")}
 	for _, w := range []string{"--base-image", "--proxy-image", "--sse-port", "--sse-host", "--allow-origin"} {
 		if strings.Contains(" "+values["command"], " "+w) {
-			return Reply{}, invalid("that is the operator's form of add", "run `bobbin mcp add …` at the machine; here a server is a name and a command")
+			return Reply{}, words.Invalid("that is the operator's form of add", "run `bobbin mcp add …` at the machine; here a server is a name and a command")
 		}
 	}
 	if strings.Contains(values["name"], "://") || strings.HasPrefix(values["command"], "http") {
-		return Reply{}, invalid("that is an address; remote servers are added with `/mcp connect`", "`/mcp connect URL`")
+		return Reply{}, words.Invalid("that is an address; remote servers are added with `/mcp connect`", "`/mcp connect URL`")
 	}
 	if values["name"] == "" || values["command"] == "" {
 		return b.serverForm(t, "add a local server", values, true, func(ctx context.Context, t turn, v map[string]string) (Reply, error) {
@@ -137,7 +138,7 @@ func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *sche
 // fill in, it is a value to ask for.
 func keepEmpty(in *schemas.Import, env map[string]string) {
 	var gone []string
-	for _, k := range sorted(env) {
+	for _, k := range slices.Sorted(maps.Keys(env)) {
 		for i := range in.Servers {
 			if d := &in.Servers[i]; env[k] == "" && d.Server.Env[k] == "${input:"+k+"}" {
 				d.Server.Env[k] = ""
@@ -158,7 +159,7 @@ func keepEmpty(in *schemas.Import, env map[string]string) {
 func formServer(v map[string]string) (schemas.Server, schemas.Problems) {
 	s := schemas.Server{Type: schemas.Stdio, Cwd: strings.TrimSpace(v["cwd"])}
 	var problems schemas.Problems
-	line, err := words(v["command"])
+	line, err := words.Split(v["command"])
 	if err != nil {
 		problems = append(problems, schemas.Problem{Text: "command: a quote is not closed"})
 	} else if len(line) > 0 && line[0] == "--" {
@@ -167,7 +168,7 @@ func formServer(v map[string]string) (schemas.Server, schemas.Problems) {
 	if err == nil && len(line) == 0 {
 		problems = append(problems, schemas.Problem{Text: "command is needed", Hint: "such as npx"})
 	}
-	args, err := words(v["args"])
+	args, err := words.Split(v["args"])
 	if err != nil {
 		problems = append(problems, schemas.Problem{Text: "arguments: a quote is not closed"})
 	}
@@ -217,11 +218,11 @@ func (b *Bot) edit(ctx context.Context, t turn) (Reply, error) {
 		return b.editRemote(t, e), nil
 	}
 	var env []string
-	for _, k := range sorted(e.Env) {
+	for _, k := range slices.Sorted(maps.Keys(e.Env)) {
 		env = append(env, k+"="+e.Env[k])
 	}
-	values := map[string]string{"name": e.Name, "command": quote(e.Command), "args": quoteAll(e.Args), "env": strings.Join(env, "\n"), "cwd": e.Cwd}
-	return b.serverForm(t, "edit "+clean(e.Name), values, false, func(ctx context.Context, t turn, v map[string]string) (Reply, error) {
+	values := map[string]string{"name": e.Name, "command": words.Quote(e.Command), "args": words.QuoteAll(e.Args), "env": strings.Join(env, "\n"), "cwd": e.Cwd}
+	return b.serverForm(t, "edit "+words.Clean(e.Name), values, false, func(ctx context.Context, t turn, v map[string]string) (Reply, error) {
 		v["name"] = e.Name
 		return b.formed(ctx, t, v, &e.Server)
 	}), nil
@@ -239,13 +240,13 @@ func (b *Bot) mine(ctx context.Context, t turn, name string) (schemas.Entry, err
 func mayChange(c schemas.Caller, e schemas.Entry) error {
 	switch {
 	case e.Kind == schemas.Admin:
-		return &schemas.Error{Code: schemas.CodeDenied, Text: clean(e.Name) + " is the operator's; it cannot be changed from here", Hint: "`/mcp detach " + clean(e.Name) + "` ends its use in this thread"}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: words.Clean(e.Name) + " is the operator's; it cannot be changed from here", Hint: "`/mcp detach " + words.Clean(e.Name) + "` ends its use in this thread"}
 	case c.Manages() || (e.Owner == c.Member && e.Owner != ""):
 		return nil
 	case e.Owner == "":
-		return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change " + clean(e.Name) + ", since nobody owns it yet"}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change " + words.Clean(e.Name) + ", since nobody owns it yet"}
 	}
-	return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(e.Owner, e.OwnerName) + " can change " + clean(e.Name) + ", or a manager of the thread"}
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + words.At(e.Owner, e.OwnerName) + " can change " + words.Clean(e.Name) + ", or a manager of the thread"}
 }
 
 // mayAccept is for what changes nothing but this thread's use of a server: of the operator's, that is a manager's to say.
@@ -263,7 +264,7 @@ func (b *Bot) entry(ctx context.Context, t turn, name string) (schemas.Entry, sc
 	}
 	e, ok := cfg.Find(name)
 	if !ok {
-		return e, cfg, notFound("server", name, names(cfg), "`/mcp list` shows all")
+		return e, cfg, words.NotFound("server", name, names(cfg), "`/mcp list` shows all")
 	}
 	return e, cfg, nil
 }
@@ -277,8 +278,6 @@ func names(cfg schemas.Config) []string {
 	}
 	return ns
 }
-
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (b *Bot) remove(ctx context.Context, t turn) (Reply, error) {
 	e, err := b.mine(ctx, t, t.arg("name"))
@@ -294,7 +293,7 @@ func (b *Bot) disable(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, err
 	}
 	if !e.Enabled {
-		return Reply{Blocks: []Block{{Text: clean(e.Name) + " is off already"}}}, nil
+		return Reply{Blocks: []Block{{Text: words.Clean(e.Name) + " is off already"}}}, nil
 	}
 	edit := schemas.Edit{Disable: []string{e.Name}, Source: "disable"}
 	p, err := b.opt.Config.Propose(ctx, t.caller, edit)

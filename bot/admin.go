@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -15,15 +16,15 @@ type operators interface {
 	Detach(ctx context.Context, caller schemas.Caller, name string) error
 }
 
-func adminVerbs() []verb {
+func (b *Bot) adminVerbs() []verb {
 	const m = schemas.Member
 	name := func(kind string) []Arg {
 		return []Arg{{Name: "name", Hint: "the server's name", Kind: kind, Required: true}}
 	}
 	return []verb{
-		{Verb{"admin list", "admin list", "List the operator's servers that this thread may use", "", m, nil}, true, false, (*Bot).adminList},
-		{Verb{"admin attach", "admin attach <name>", "Let this thread use one of the operator's servers", "Short: `/mcp attach`. Its calls run with the operator's credentials, under this thread's rules.", m, name("admin")}, false, true, (*Bot).adminAttach},
-		{Verb{"admin detach", "admin detach <name>", "Stop using one of the operator's servers here", "Short: `/mcp detach`.", m, name("server")}, false, true, (*Bot).adminDetach},
+		{Verb{"admin list", "admin list", "List the operator's servers that this thread may use", "", m, nil}, true, false, b.adminList},
+		{Verb{"admin attach", "admin attach <name>", "Let this thread use one of the operator's servers", "Short: `/mcp attach`. Its calls run with the operator's credentials, under this thread's rules.", m, name("admin")}, false, true, b.adminAttach},
+		{Verb{"admin detach", "admin detach <name>", "Stop using one of the operator's servers here", "Short: `/mcp detach`.", m, name("server")}, false, true, b.adminDetach},
 	}
 }
 
@@ -44,11 +45,11 @@ func (b *Bot) adminList(ctx context.Context, t turn) (Reply, error) {
 	}
 	tab := &Table{Columns: []string{"name", "type", "state", ""}}
 	for _, s := range all {
-		note := "`/mcp attach " + clean(s.Name) + "`"
+		note := "`/mcp attach " + words.Clean(s.Name) + "`"
 		if s.Attached {
-			note = "attached · `/mcp detach " + clean(s.Name) + "`"
+			note = "attached · `/mcp detach " + words.Clean(s.Name) + "`"
 		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(s.Name), clean(s.Type), clean(s.State), note}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(s.Name), words.Clean(s.Type), words.Clean(s.State), note}})
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: "servers of the operator"}, {Table: tab}}}, nil
 }
@@ -70,13 +71,13 @@ func (b *Bot) adminAttach(ctx context.Context, t turn) (Reply, error) {
 	if i := slices.IndexFunc(cfg.Entries, func(e schemas.Entry) bool {
 		return schemas.Slug(e.Name) == schemas.Slug(name) && e.Kind != schemas.Admin
 	}); i >= 0 {
-		return Reply{Blocks: []Block{{Text: clean(name) + " is attached, but shadowed: a server of this thread has the name and comes first"}}}, nil
+		return Reply{Blocks: []Block{{Text: words.Clean(name) + " is attached, but shadowed: a server of this thread has the name and comes first"}}}, nil
 	}
 	done, err := b.bring(ctx, t, func(ctx context.Context) error { return b.opt.Live.Apply(ctx, t.caller.Thread) })
 	if err != nil {
 		return b.saved(t, nil, err), nil
 	}
-	return b.told(ctx, t, []string{name}, []Block{{Text: clean(name) + " is attached; its calls run with the operator's credentials"}}, done)
+	return b.told(ctx, t, []string{name}, []Block{{Text: words.Clean(name) + " is attached; its calls run with the operator's credentials"}}, done)
 }
 
 func (b *Bot) adminDetach(ctx context.Context, t turn) (Reply, error) {
@@ -92,7 +93,7 @@ func (b *Bot) adminDetach(ctx context.Context, t turn) (Reply, error) {
 	if err := b.ruled(ctx, t.caller.Thread); err != nil {
 		return b.saved(t, nil, err), nil
 	}
-	return Reply{Blocks: []Block{{Text: clean(name) + " is detached; others may use it on"}}}, nil
+	return Reply{Blocks: []Block{{Text: words.Clean(name) + " is detached; others may use it on"}}}, nil
 }
 
 // attachable are the names for completion.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -96,7 +97,7 @@ func ordered(raw json.RawMessage) []named {
 }
 
 func (p property) argument(name string) argument {
-	f := argument{Field: Field{Name: name, Label: short(clean(name), 60), Hint: firstLine(p.Description, 90)}, title: short(clean(p.Title), 60)}
+	f := argument{Field: Field{Name: name, Label: words.Short(words.Clean(name), 60), Hint: words.FirstLine(p.Description, 90)}, title: words.Short(words.Clean(p.Title), 60)}
 	kind := p.kind()
 	for _, alt := range p.AnyOf { // optional values are often written as anyOf with null
 		if kind == "json" && len(p.Type) == 0 && alt.kind() != "json" && string(alt.Type) != `"null"` {
@@ -152,10 +153,10 @@ func (p property) choices() (values []json.RawMessage, shown []string) {
 	}
 	seen := map[string]bool{"": true}
 	for i := range values {
-		shown = append(shown, clean(text(values[i])))
+		shown = append(shown, words.Clean(text(values[i])))
 	}
 	for i, title := range titles {
-		if titles[i] = short(clean(title), 80); seen[titles[i]] {
+		if titles[i] = words.Short(words.Clean(title), 80); seen[titles[i]] {
 			return values, shown
 		}
 		seen[titles[i]] = true

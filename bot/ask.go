@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -41,7 +43,7 @@ func (b *Bot) ask(ctx context.Context, ask schemas.Ask, shown []Block) (schemas.
 	}
 	if !ask.Shown {
 		b.publish(Notice{Thread: ask.Caller.Thread, Reply: Reply{Blocks: []Block{{
-			Text: "waiting for " + at(ask.Caller.Member, ask.Caller.Name) + " to allow " + clean(name)}}}}, ask.Caller.Member)
+			Text: "waiting for " + words.At(ask.Caller.Member, ask.Caller.Name) + " to allow " + words.Clean(name)}}}}, ask.Caller.Member)
 	}
 	defer b.askDone(a)
 	return b.await(ctx, a, "nobody answered whether "+name+" may run, so it did not", "ask for it again")
@@ -61,7 +63,7 @@ func (b *Bot) await(ctx context.Context, a *openAsk, nobody, hint string) (schem
 	default:
 	}
 	b.publish(Notice{Thread: a.notice.Thread, To: a.notice.To, Reply: Reply{Private: true, Replace: a.notice.Reply.ID,
-		Blocks: []Block{{Text: clean(nobody)}}}}, "")
+		Blocks: []Block{{Text: words.Clean(nobody)}}}}, "")
 	return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeExpired, Text: nobody, Hint: hint, Err: ctx.Err()}
 }
 
@@ -92,13 +94,13 @@ func (d *deck) drop(id string) bool {
 }
 
 func askBlocks(ask schemas.Ask) []Block {
-	blocks := []Block{{Text: "asks to use " + clean(ask.Tool.Full()) + " · " + clean(ask.Why)}}
+	blocks := []Block{{Text: "asks to use " + words.Clean(ask.Tool.Full()) + " · " + words.Clean(ask.Why)}}
 	facts, whole := argFacts(ask.Args)
 	if len(facts) > 0 {
 		blocks = append(blocks, Block{Facts: facts})
 	}
 	if len(ask.Args) > 0 && !whole {
-		blocks = append(blocks, Block{Code: cleanLines(indent(ask.Args))})
+		blocks = append(blocks, Block{Code: words.Lines(indent(ask.Args))})
 	}
 	return blocks
 }
@@ -127,8 +129,8 @@ func argFacts(raw json.RawMessage) (fs []Fact, whole bool) {
 	out := json.NewEncoder(&again)
 	out.SetEscapeHTML(false)
 	whole = out.Encode(args) == nil && json.Compact(&compact, raw) == nil && compact.Len()+1 == again.Len() // a key that stands there twice is lost in one
-	for _, k := range sorted(args) {
-		f := Fact{Label: short(clean(k), 40), Value: short(clean(text(args[k])), 120)}
+	for _, k := range slices.Sorted(maps.Keys(args)) {
+		f := Fact{Label: words.Short(words.Clean(k), 40), Value: words.Short(words.Clean(text(args[k])), 120)}
 		whole = whole && f.Label == k && k == strings.Join(strings.Fields(k), " ") && f.Value == text(args[k]) && plainArg(args[k])
 		fs = append(fs, f)
 	}
@@ -151,12 +153,12 @@ func plainArg(raw json.RawMessage) bool {
 // answer stores what outlives the call, then lets the call go on. A yes that cannot be written down is none.
 func (b *Bot) answer(ctx context.Context, t turn, ask schemas.Ask, a *openAsk, choice string) (Reply, error) {
 	name, said := ask.Tool.Full(), schemas.Answer(choice)
-	words := map[schemas.Answer]string{schemas.AnswerOnce: "allowed once", schemas.AnswerHour: "allowed for 1 hour",
+	text := map[schemas.Answer]string{schemas.AnswerOnce: "allowed once", schemas.AnswerHour: "allowed for 1 hour",
 		schemas.AnswerAlways: "allowed until you take it back", schemas.AnswerDeny: "denied"}[said]
-	if words == "" || ask.Each && said != schemas.AnswerOnce {
-		said, words = schemas.AnswerDeny, "denied"
+	if text == "" || ask.Each && said != schemas.AnswerOnce {
+		said, text = schemas.AnswerDeny, "denied"
 	}
-	err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Server: ask.Tool.Server, Tool: ask.Tool.Name, Detail: words})
+	err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Server: ask.Tool.Server, Tool: ask.Tool.Name, Detail: text})
 	if err == nil && said != schemas.AnswerDeny && said != schemas.AnswerOnce {
 		var until *time.Time
 		if said == schemas.AnswerHour {
@@ -170,9 +172,9 @@ func (b *Bot) answer(ctx context.Context, t turn, ask schemas.Ask, a *openAsk, c
 		return Reply{}, err
 	}
 	a.answer <- said
-	text := clean(name) + " " + words
+	text = words.Clean(name) + " " + text
 	if said == schemas.AnswerAlways {
-		text += " · `/mcp policy forget " + strings.ReplaceAll(clean(name), " ", "") + "`"
+		text += " · `/mcp policy forget " + strings.ReplaceAll(words.Clean(name), " ", "") + "`"
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
 }

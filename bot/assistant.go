@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -37,18 +38,18 @@ type setting interface {
 }
 
 // chatVerbs are the assistant's own. Their names begin with "chat", which is their group in all doors.
-func chatVerbs() []verb {
+func (b *Bot) chatVerbs() []verb {
 	const m, g = schemas.Member, schemas.Guest
 	return []verb{
 		{Verb{"chat model", "model [name]", "Show which models there are, or choose one for this thread", "A manager chooses.", m,
-			[]Arg{{Name: "name", Hint: "such as anthropic/claude-sonnet-5", Kind: "model"}}}, false, false, (*Bot).chatModel},
+			[]Arg{{Name: "name", Hint: "such as anthropic/claude-sonnet-5", Kind: "model"}}}, false, false, b.chatModel},
 		{Verb{"chat mode", "mode [mentioned|always|off]", "Show or choose when the assistant answers in this thread",
 			"mentioned: when a message mentions it or replies to it. A manager chooses.", m,
-			[]Arg{{Name: "mode", Hint: "mentioned, always or off", Options: modeNames()}}}, false, false, (*Bot).chatMode},
-		{Verb{"chat usage", "usage", "Show what you and this thread spent on the model", "", m, nil}, false, false, (*Bot).chatUsage},
-		{Verb{"chat stop", "stop", "Stop the answer that is under way, with its tool calls", "Your own; a manager stops any.", m, nil}, false, true, (*Bot).chatStop},
-		{Verb{"chat reset", "reset", "Forget the conversation of this thread; servers and rules stay", "A manager confirms.", m, nil}, false, true, (*Bot).chatReset},
-		{Verb{"chat help", "help", "Say what the assistant can do", "", g, nil}, false, false, (*Bot).chatHelp},
+			[]Arg{{Name: "mode", Hint: "mentioned, always or off", Options: modeNames()}}}, false, false, b.chatMode},
+		{Verb{"chat usage", "usage", "Show what you and this thread spent on the model", "", m, nil}, false, false, b.chatUsage},
+		{Verb{"chat stop", "stop", "Stop the answer that is under way, with its tool calls", "Your own; a manager stops any.", m, nil}, false, true, b.chatStop},
+		{Verb{"chat reset", "reset", "Forget the conversation of this thread; servers and rules stay", "A manager confirms.", m, nil}, false, true, b.chatReset},
+		{Verb{"chat help", "help", "Say what the assistant can do", "", g, nil}, false, false, b.chatHelp},
 	}
 }
 
@@ -134,16 +135,16 @@ func (b *Bot) chatModel(ctx context.Context, t turn) (Reply, error) {
 		return b.choose(ctx, t, name, ms)
 	}
 	tab := &Table{Columns: []string{"model", "reads at most", ""}}
-	r := Reply{Blocks: []Block{{Text: count(len(ms), "model", "models") + " to choose from; `/chat model NAME` chooses for this thread"}, {Table: tab}}}
+	r := Reply{Blocks: []Block{{Text: words.Count(len(ms), "model", "models") + " to choose from; `/chat model NAME` chooses for this thread"}, {Table: tab}}}
 	for _, m := range ms {
 		window, chosen := "", ""
 		if m.Window > 0 {
-			window = thousands(m.Window) + " tokens"
+			window = words.Thousands(m.Window) + " tokens"
 		}
 		if m.Chosen {
 			chosen = "answers here"
 		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{"`" + clean(m.Name) + "`", window, chosen}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{"`" + words.Clean(m.Name) + "`", window, chosen}})
 	}
 	return r, nil
 }
@@ -157,15 +158,15 @@ func (b *Bot) choose(ctx context.Context, t turn, name string, ms []schemas.Mode
 		return Reply{}, managersOnly("choose the model")
 	}
 	if !slices.Contains(known, name) {
-		return Reply{}, notFound("model", name, known, "`/chat model` lists those that the operator allows")
+		return Reply{}, words.NotFound("model", name, known, "`/chat model` lists those that the operator allows")
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat model " + short(clean(name), 100)}); err != nil {
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat model " + words.Short(words.Clean(name), 100)}); err != nil {
 		return Reply{}, err
 	}
 	if err := b.opt.Assistant.Choose(ctx, t.caller, name); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Blocks: []Block{{Text: "`" + clean(name) + "` answers here from the next message on"}}}, nil
+	return Reply{Blocks: []Block{{Text: "`" + words.Clean(name) + "` answers here from the next message on"}}}, nil
 }
 
 func managersOnly(what string) error {
@@ -199,7 +200,7 @@ func (b *Bot) chatMode(ctx context.Context, t turn) (Reply, error) {
 	}
 	switch {
 	case modeWords(want) == "":
-		return Reply{}, invalid("there is no such mode", "`/chat mode mentioned`, `/chat mode always` or `/chat mode off`")
+		return Reply{}, words.Invalid("there is no such mode", "`/chat mode mentioned`, `/chat mode always` or `/chat mode off`")
 	case !t.caller.Manages():
 		return Reply{}, managersOnly("change when the assistant answers")
 	}
@@ -226,13 +227,13 @@ func (b *Bot) chatUsage(ctx context.Context, t turn) (Reply, error) {
 // spent words a usage: "12 turns, 30 calls · 48,300 tokens of 500,000 · since 2 Nov 08:00 UTC".
 func (b *Bot) spent(label string, u schemas.Usage) Fact {
 	total := u.Tokens.In + u.Tokens.Out
-	value := count(u.Turns, "turn", "turns") + ", " + count(u.Calls, "call", "calls") + " of tools · " + count(total, "token", "tokens")
+	value := words.Count(u.Turns, "turn", "turns") + ", " + words.Count(u.Calls, "call", "calls") + " of tools · " + words.Count(total, "token", "tokens")
 	if u.Limit > 0 {
-		value += " of " + thousands(u.Limit)
+		value += " of " + words.Thousands(u.Limit)
 	}
-	note := thousands(u.Tokens.In) + " in, " + thousands(u.Tokens.Out) + " out"
+	note := words.Thousands(u.Tokens.In) + " in, " + words.Thousands(u.Tokens.Out) + " out"
 	if u.Tokens.Cached > 0 {
-		note = thousands(u.Tokens.In) + " in (" + thousands(u.Tokens.Cached) + " of them from the cache), " + thousands(u.Tokens.Out) + " out"
+		note = words.Thousands(u.Tokens.In) + " in (" + words.Thousands(u.Tokens.Cached) + " of them from the cache), " + words.Thousands(u.Tokens.Out) + " out"
 	}
 	if !u.Since.IsZero() {
 		note += " · since " + u.Since.UTC().Format("2 Jan 15:04") + " UTC"
@@ -290,7 +291,7 @@ func (b *Bot) chatHelp(ctx context.Context, t turn) (Reply, error) {
 		if err != nil {
 			return Reply{}, err
 		}
-		first = modeWords(mode) + " · `" + clean(chosen(ms).Name) + "`"
+		first = modeWords(mode) + " · `" + words.Clean(chosen(ms).Name) + "`"
 	}
 	r := Reply{Blocks: []Block{{Text: first}, {Table: tab}}}
 	if how := map[schemas.Door]string{schemas.DoorTerminal: "A file goes along when its path stands in the message behind an @: `what is in @./plan.txt`",
@@ -326,7 +327,7 @@ func (b *Bot) searched(ctx context.Context, thread schemas.ThreadID, all, these 
 	if !over(tools, tokens) || over(tools-news, tokens-cost) {
 		return ""
 	}
-	return count(tools, "tool", "tools") + " here, " + about(tokens) + " tokens: the assistant searches among them from now on"
+	return words.Count(tools, "tool", "tools") + " here, " + words.About(tokens) + " tokens: the assistant searches among them from now on"
 }
 
 // searchFact says the same of a connector that was looked at, on its card.
@@ -353,7 +354,7 @@ func (b *Bot) modelNames(ctx context.Context, thread schemas.ThreadID) (all []st
 		return nil
 	}
 	for _, m := range ms {
-		all = append(all, clean(m.Name))
+		all = append(all, words.Clean(m.Name))
 	}
 	return all
 }

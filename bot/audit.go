@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -47,7 +48,7 @@ func (b *Bot) audit(ctx context.Context, t turn) (Reply, error) {
 	}
 	switch {
 	case len(tab.Rows) > 0:
-		return Reply{Private: true, Blocks: []Block{{Text: count(len(tab.Rows), "record", "records") + ", newest first"}, {Table: tab}}}, nil
+		return Reply{Private: true, Blocks: []Block{{Text: words.Count(len(tab.Rows), "record", "records") + ", newest first"}, {Table: tab}}}, nil
 	case calls:
 		return Reply{Private: true, Blocks: []Block{{Text: "nothing has been called here lately"}}}, nil
 	}
@@ -91,14 +92,14 @@ func receipt(ts []trace, which string) (Reply, error) {
 		return !cut && x.Receipt != which && strconv.FormatInt(x.Seq, 10) != which
 	})
 	if len(ts) == 0 {
-		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "the last " + thousands(maxTail) + " records have no such receipt", Hint: "`/mcp audit` shows the newest"}
+		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "the last " + words.Thousands(maxTail) + " records have no such receipt", Hint: "`/mcp audit` shows the newest"}
 	}
 	r := Reply{Private: true}
 	for _, x := range ts[:min(len(ts), 5)] {
 		cells := x.cells()
 		fs := []Fact{{Label: "when", Value: cells[0], Note: "UTC"}, {Label: "who", Value: cells[1], Note: strings.TrimSpace(inDoor(x.Door))}, {Label: "outcome", Value: cells[3]}, {Label: "detail", Value: cells[4]}}
 		if x.RunsAs != "" {
-			fs = append(fs, Fact{Label: "ran as", Value: at(x.RunsAs, "")})
+			fs = append(fs, Fact{Label: "ran as", Value: words.At(x.RunsAs, "")})
 		}
 		if x.Origin != "" && x.isCall() {
 			fs = append(fs, Fact{Label: "wish of", Value: "the " + string(x.Origin)})
@@ -115,9 +116,9 @@ func (x trace) isCall() bool {
 
 // cells is time, who, what, outcome and detail.
 func (x trace) cells() []string {
-	words := map[schemas.Event]string{schemas.EventCallBegin: "called", schemas.EventCallEnd: "called", schemas.EventRefused: "refused", schemas.EventCommit: "changed",
+	verbs := map[schemas.Event]string{schemas.EventCallBegin: "called", schemas.EventCallEnd: "called", schemas.EventRefused: "refused", schemas.EventCommit: "changed",
 		schemas.EventApprove: "approved", schemas.EventPolicy: "rule", schemas.EventSecret: "value", schemas.EventOutside: "edited outside", schemas.EventElicit: "question of"}
-	what, ok := words[x.Event]
+	what, ok := verbs[x.Event]
 	if !ok {
 		what = string(x.Event)
 	}
@@ -132,10 +133,10 @@ func (x trace) cells() []string {
 	}
 	var more []string
 	if x.Ms > 0 {
-		more = append(more, took(time.Duration(x.Ms*float64(time.Millisecond))))
+		more = append(more, words.Took(time.Duration(x.Ms*float64(time.Millisecond))))
 	}
 	if x.Bytes > 0 {
-		more = append(more, size(x.Bytes))
+		more = append(more, words.Size(x.Bytes))
 	}
 	if x.Args != "" {
 		more = append(more, "args "+x.Args)
@@ -148,7 +149,7 @@ func (x trace) cells() []string {
 	}
 	who := ""
 	if x.Member != "" {
-		who = at(x.Member, x.Name)
+		who = words.At(x.Member, x.Name)
 	}
-	return []string{x.At.UTC().Format(time.DateTime), who, clean(what), outcome, short(clean(strings.Join(more, " · ")), 200)}
+	return []string{x.At.UTC().Format(time.DateTime), who, words.Clean(what), outcome, words.Short(words.Clean(strings.Join(more, " · ")), 200)}
 }

@@ -2,10 +2,12 @@ package bot
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -37,7 +39,7 @@ const boardWait = 2 * time.Second
 // Board gives the thread's servers with their states, and tools as far as they are known within 2 s.
 func (b *Bot) Board(ctx context.Context, c schemas.Caller) (Board, error) {
 	if !c.Thread.Valid() || !c.Member.Valid() {
-		return Board{}, invalid("this thread or member has no usable id", "")
+		return Board{}, words.Invalid("this thread or member has no usable id", "")
 	}
 	cfg, err := b.opt.Config.Load(ctx, c.Thread)
 	if err != nil {
@@ -115,11 +117,11 @@ func (b *Bot) completeChat(ctx context.Context, c schemas.Caller, line string) (
 		case !after && strings.HasPrefix(v.Name, typed):
 			found = append(found, "/chat "+v.Name)
 		case after && v.Name == typed && len(v.Args) > 0:
-			words := v.Args[0].Options
+			options := v.Args[0].Options
 			if v.Args[0].Kind == "model" {
-				words = b.modelNames(ctx, c.Thread)
+				options = b.modelNames(ctx, c.Thread)
 			}
-			for _, w := range words {
+			for _, w := range options {
 				if strings.HasPrefix(w, last) {
 					found = append(found, "/chat "+typed+" "+w)
 				}
@@ -144,7 +146,7 @@ func (b *Bot) candidates(ctx context.Context, c schemas.Caller, before []string)
 		return all
 	}
 	if v.Name == "help" && len(given) == 0 {
-		return append(sorted(topics()), "verbs")
+		return append(slices.Sorted(maps.Keys(topics())), "verbs")
 	}
 	if len(given) >= len(v.Args) {
 		return all

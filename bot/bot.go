@@ -184,8 +184,8 @@ func New(opt Options) *Bot {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	b := &Bot{opt: opt, verbs: table(), own: ownTools()}
-	b.chat = chatVerbs()
+	b := &Bot{opt: opt, own: ownTools()}
+	b.verbs, b.chat = b.table(), b.chatVerbs()
 	b.cards.open = map[string]*card{}
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -42,13 +43,13 @@ func (b *Bot) bundle(ctx context.Context, t turn, f schemas.File) (Reply, error)
 	if !ok {
 		return Reply{}, &schemas.Error{Code: schemas.CodeMissing, Text: "bundles cannot be installed here", Hint: "`/mcp install npm|pip|git PACKAGE`"}
 	}
-	t.tell("looking at " + short(clean(f.Name), 80) + " …")
+	t.tell("looking at " + words.Short(words.Clean(f.Name), 80) + " …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	me := t.caller
 	plan, err := in.Bundle(look, me.Thread, me.Member, "", f.Data)
 	if ps, ok := err.(schemas.Problems); ok {
-		return mistakes(short(clean(f.Name), 80), ps, ""), nil
+		return mistakes(words.Short(words.Clean(f.Name), 80), ps, ""), nil
 	}
 	if err != nil {
 		return Reply{}, err
@@ -63,9 +64,9 @@ func (b *Bot) bundle(ctx context.Context, t turn, f schemas.File) (Reply, error)
 		r, older := b.olderBundle(look, in, me, e, plan)
 		switch {
 		case older && r.Integrity == plan.Integrity:
-			return Reply{Blocks: []Block{{Text: clean(e.Name) + " is up to date: " + w.what()}}}, nil
+			return Reply{Blocks: []Block{{Text: words.Clean(e.Name) + " is up to date: " + w.what()}}}, nil
 		case older && e.Pending():
-			return Reply{}, &schemas.Error{Code: schemas.CodePending, Text: clean(e.Name) + " waits for approval of an earlier change", Hint: "`/mcp enable " + clean(e.Name) + "` shows it"}
+			return Reply{}, &schemas.Error{Code: schemas.CodePending, Text: words.Clean(e.Name) + " waits for approval of an earlier change", Hint: "`/mcp enable " + words.Clean(e.Name) + "` shows it"}
 		case older:
 			return b.installCard(ctx, w.instead(e, r))
 		}
@@ -116,7 +117,7 @@ func (b *Bot) suggested(ctx context.Context, t turn, in schemas.Import, name str
 	if err := b.freeFor(ctx, t, s.Package.Name); err != nil {
 		return Reply{}, true, err
 	}
-	t.tell("looking at " + string(s.Package.Kind) + " " + short(clean(s.Package.Spec), 80) + " …")
+	t.tell("looking at " + string(s.Package.Kind) + " " + words.Short(words.Clean(s.Package.Spec), 80) + " …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	plan, err := b.opt.Install.Resolve(look, t.caller.Thread, t.caller.Member, s.Package)
@@ -135,7 +136,7 @@ func (b *Bot) suggested(ctx context.Context, t turn, in schemas.Import, name str
 // fetchYourself says where a bundle is. Nothing is fetched from an address that a text names: a person looks at it first.
 func fetchYourself(s schemas.Suggestion) Reply {
 	return Reply{Blocks: []Block{
-		{Text: clean(s.Package.Name) + " comes as a bundle; download it, and give the file to me as you gave this text"},
-		{Facts: []Fact{{Label: "from", Value: short(clean(s.Package.Spec), 500)}, {Label: "integrity", Value: clean(s.Integrity), Note: "the card that comes then must show exactly this"}}},
+		{Text: words.Clean(s.Package.Name) + " comes as a bundle; download it, and give the file to me as you gave this text"},
+		{Facts: []Fact{{Label: "from", Value: words.Short(words.Clean(s.Package.Spec), 500)}, {Label: "integrity", Value: words.Clean(s.Integrity), Note: "the card that comes then must show exactly this"}}},
 	}}
 }

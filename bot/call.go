@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -17,7 +18,7 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 	if rest, ok := strings.CutPrefix(name, "@"); ok {
 		return b.readResource(ctx, t, rest)
 	}
-	raw := unfence(t.arg("json"))
+	raw := words.Unfence(t.arg("json"))
 	ts, err := b.opt.Tools.Tools(ctx, t.caller)
 	if err != nil {
 		return Reply{}, err
@@ -28,7 +29,7 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 	}
 	if raw != "" {
 		if !json.Valid([]byte(raw)) || raw[0] != '{' {
-			return Reply{}, invalid("the arguments are no JSON object", "`/mcp call "+clean(name)+" {\"key\": \"value\"}`, or without JSON to be asked")
+			return Reply{}, words.Invalid("the arguments are no JSON object", "`/mcp call "+words.Clean(name)+" {\"key\": \"value\"}`, or without JSON to be asked")
 		}
 		return b.calls(ctx, t, ts[i], json.RawMessage(raw))
 	}
@@ -55,15 +56,15 @@ func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool
 		tool, its := strings.CutPrefix(name, s.Name+".")
 		switch {
 		case its && s.State == schemas.NeedsConnect:
-			return &schemas.Error{Code: schemas.CodeNeeds, Text: clean(s.Name) + " needs you to sign in", Hint: connectHint(s.Name)}
+			return &schemas.Error{Code: schemas.CodeNeeds, Text: words.Clean(s.Name) + " needs you to sign in", Hint: connectHint(s.Name)}
 		case its && !able:
 			return &schemas.Error{Code: schemas.CodeNotReady, Text: b.became(t.caller, s)}
 		case its && slices.Contains(s.HeldTools, tool):
-			return &schemas.Error{Code: schemas.CodeHeld, Text: clean(name) + " is held, since its definition changed after it was approved",
-				Hint: "`/mcp enable " + clean(name) + "` shows the change"}
+			return &schemas.Error{Code: schemas.CodeHeld, Text: words.Clean(name) + " is held, since its definition changed after it was approved",
+				Hint: "`/mcp enable " + words.Clean(name) + "` shows the change"}
 		}
 	}
-	return notFound("tool", name, fulls(ts), "`/mcp tools` lists them")
+	return words.NotFound("tool", name, fulls(ts), "`/mcp tools` lists them")
 }
 
 // wrongArguments draws all mistakes of a call that was not made; each names its argument.
@@ -74,26 +75,13 @@ func wrongArguments(name string, ps schemas.Problems) Reply {
 			ps[i].Text = arg + ": " + p.Text
 		}
 	}
-	r := mistakes("the arguments", ps, "`/mcp call "+clean(name)+"` without JSON asks for them")
-	r.Blocks[0].Text = "the arguments of " + clean(name) + " have " + count(len(ps), "mistake", "mistakes") + "; it was not called"
+	r := mistakes("the arguments", ps, "`/mcp call "+words.Clean(name)+"` without JSON asks for them")
+	r.Blocks[0].Text = "the arguments of " + words.Clean(name) + " have " + words.Count(len(ps), "mistake", "mistakes") + "; it was not called"
 	return r
 }
 
-// unfence takes JSON out of a code fence.
-func unfence(s string) string {
-	s = strings.TrimSpace(s)
-	if !strings.HasPrefix(s, "```") {
-		return strings.Trim(s, "`")
-	}
-	s = strings.TrimSuffix(strings.TrimPrefix(s, "```"), "```")
-	if i := strings.IndexAny(s, "\n{"); i >= 0 {
-		s = s[i:]
-	}
-	return strings.TrimSpace(s)
-}
-
 func (b *Bot) callForm(t turn, x schemas.Tool, fields []argument) Reply {
-	form := &Form{Title: clean(x.Full()), Submit: "Call"}
+	form := &Form{Title: words.Clean(x.Full()), Submit: "Call"}
 	for _, f := range fields {
 		form.Fields = append(form.Fields, f.Field)
 	}
@@ -143,9 +131,9 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 	r := Reply{Blocks: blocks}
 	if res.IsError {
 		r.Bad, r.Code = true, schemas.CodeFailed
-		r.Blocks = append([]Block{{Text: clean(name) + " says that it failed"}}, r.Blocks...)
+		r.Blocks = append([]Block{{Text: words.Clean(name) + " says that it failed"}}, r.Blocks...)
 	}
-	line := []string{took(res.Took)}
+	line := []string{words.Took(res.Took)}
 	switch {
 	case res.RunsAs == t.caller.Member:
 		line = append(line, "as you")
@@ -153,22 +141,22 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 		line = append(line, "as "+b.called(ctx, t, res.RunsAs))
 	}
 	if res.Receipt != "" {
-		line = append(line, "receipt "+clean(res.Receipt))
+		line = append(line, "receipt "+words.Clean(res.Receipt))
 	}
 	if res.Spilled != "" || whole != "" {
-		r.Blocks = append(r.Blocks, Block{Text: "cut: the whole result is " + size(max(res.Size, len(whole)))})
+		r.Blocks = append(r.Blocks, Block{Text: "cut: the whole result is " + words.Size(max(res.Size, len(whole)))})
 		r.Choices = []Choice{{Key: "whole", Label: "Download the whole"}}
 		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), look: []string{"whole"}}
 		c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
 			if res.Spilled == "" {
 				f := schemas.File{Name: fileName(name) + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(whole)}
-				return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + size(len(f.Data))}, {File: &f}}}, nil
+				return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + words.Size(len(f.Data))}, {File: &f}}}, nil
 			}
 			f, err := b.opt.Resources.Result(ctx, t.caller.Thread, res.Spilled)
 			if err != nil {
 				return Reply{}, err
 			}
-			return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + size(len(f.Data))}, {File: &f}}}, nil
+			return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + words.Size(len(f.Data))}, {File: &f}}}, nil
 		}
 		r = b.deal(c, r)
 	}
@@ -187,7 +175,7 @@ func oneLine(blocks []Block) string {
 	if strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200 {
 		return ""
 	}
-	return clean(text)
+	return words.Clean(text)
 }
 
 // called gives the name of a member who owns a server here, or lends their sign-in to one.
@@ -196,19 +184,19 @@ func (b *Bot) called(ctx context.Context, t turn, id schemas.MemberID) string {
 		for _, e := range cfg.Entries {
 			switch {
 			case e.Owner == id:
-				return at(id, e.OwnerName)
+				return words.At(id, e.OwnerName)
 			case e.Loan != nil && e.Loan.Member == id:
-				return at(id, e.Loan.Name)
+				return words.At(id, e.Loan.Name)
 			}
 		}
 	}
-	return at(id, "")
+	return words.At(id, "")
 }
 
 func (b *Bot) readResource(ctx context.Context, t turn, ref string) (Reply, error) {
 	server, uri, ok := strings.Cut(ref, ":")
 	if !ok || uri == "" {
-		return Reply{}, invalid("a resource is written @server:uri", "`/mcp show SERVER` lists them")
+		return Reply{}, words.Invalid("a resource is written @server:uri", "`/mcp show SERVER` lists them")
 	}
 	if _, _, err := b.entry(ctx, t, server); err != nil {
 		return Reply{}, err
@@ -236,15 +224,15 @@ func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
 	}
 	i := slices.Index(known, name)
 	if i < 0 {
-		return Reply{}, notFound("prompt", name, known, "`/mcp prompt` lists them")
+		return Reply{}, words.NotFound("prompt", name, known, "`/mcp prompt` lists them")
 	}
 	p := ps[i]
 	if len(p.Arguments) == 0 {
 		return b.prompted(ctx, t, p, nil)
 	}
-	form := &Form{Title: clean(name), Submit: "Fill in"}
+	form := &Form{Title: words.Clean(name), Submit: "Fill in"}
 	for _, a := range p.Arguments {
-		form.Fields = append(form.Fields, Field{Name: a.Name, Label: short(clean(a.Name), 60), Hint: firstLine(a.Description, 90), Required: a.Required})
+		form.Fields = append(form.Fields, Field{Name: a.Name, Label: words.Short(words.Clean(a.Name), 60), Hint: words.FirstLine(a.Description, 90), Required: a.Required})
 	}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
@@ -252,7 +240,7 @@ func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
 		for _, arg := range p.Arguments {
 			v := a.Values[arg.Name]
 			if v == "" && arg.Required {
-				return Reply{}, invalid(clean(arg.Name)+" is needed", "`/mcp prompt "+clean(name)+"` asks again")
+				return Reply{}, words.Invalid(words.Clean(arg.Name)+" is needed", "`/mcp prompt "+words.Clean(name)+"` asks again")
 			}
 			if v != "" {
 				args[arg.Name] = v
@@ -271,11 +259,11 @@ func promptList(ps []schemas.Prompt) Reply {
 	for _, p := range ps {
 		var args []string
 		for _, a := range p.Arguments {
-			args = append(args, clean(a.Name))
+			args = append(args, words.Clean(a.Name))
 		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(p.Server + "." + p.Name), firstLine(p.Description, 90), strings.Join(args, ", ")}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(p.Server + "." + p.Name), words.FirstLine(p.Description, 90), strings.Join(args, ", ")}})
 	}
-	return Reply{Blocks: []Block{{Text: count(len(ps), "prompt", "prompts") + "; `/mcp prompt server.prompt` fills one in"}, {Table: tab}}}
+	return Reply{Blocks: []Block{{Text: words.Count(len(ps), "prompt", "prompts") + "; `/mcp prompt server.prompt` fills one in"}, {Table: tab}}}
 }
 
 func (b *Bot) prompted(ctx context.Context, t turn, p schemas.Prompt, args map[string]string) (Reply, error) {
@@ -292,9 +280,9 @@ func (b *Bot) prompted(ctx context.Context, t turn, p schemas.Prompt, args map[s
 	if err := json.Unmarshal(res.Raw, &got); err != nil || len(got.Messages) == 0 {
 		return b.result(ctx, t, p.Server+"."+p.Name, res), nil
 	}
-	r := Reply{Blocks: []Block{{Text: clean(p.Server + "." + p.Name)}}}
+	r := Reply{Blocks: []Block{{Text: words.Clean(p.Server + "." + p.Name)}}}
 	for _, m := range got.Messages {
-		r.Blocks = append(r.Blocks, Block{Text: clean(m.Role)})
+		r.Blocks = append(r.Blocks, Block{Text: words.Clean(m.Role)})
 		r.Blocks = append(r.Blocks, content(p.Name, json.RawMessage(`{"content":[`+string(m.Content)+`]}`))...)
 	}
 	return r, nil

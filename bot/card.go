@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -118,14 +119,14 @@ func (b *Bot) press(ctx context.Context, t turn, a Action) (Reply, error) {
 		return Reply{}, err
 	}
 	if c.keys != nil && !(c.form != nil && a.Choice == "") && !slices.Contains(c.keys, a.Choice) {
-		return Reply{}, invalid("that is no choice of this card", "answer with a number or a label")
+		return Reply{}, words.Invalid("that is no choice of this card", "answer with a number or a label")
 	}
 	total := 0
 	for _, v := range a.Values {
 		total += len(v)
 	}
 	if total > maxText {
-		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that is " + size(total) + "; at most " + size(maxText)}
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that is " + words.Size(total) + "; at most " + words.Size(maxText)}
 	}
 	if slices.Contains(c.look, a.Choice) {
 		return c.act(ctx, t, a)
@@ -156,7 +157,7 @@ func requesterOnly(by schemas.Caller) func(schemas.Caller) error {
 		if c.Member == by.Member {
 			return nil
 		}
-		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(by.Member, by.Name) + " can answer this"}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + words.At(by.Member, by.Name) + " can answer this"}
 	}
 }
 
@@ -167,7 +168,7 @@ func requesterOrManager(by schemas.Caller) func(schemas.Caller) error {
 			return nil
 		}
 		return &schemas.Error{Code: schemas.CodeDenied,
-			Text: "only " + at(by.Member, by.Name) + " can confirm this change, or a manager of the thread"}
+			Text: "only " + words.At(by.Member, by.Name) + " can confirm this change, or a manager of the thread"}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -84,12 +85,12 @@ func bounded(files []schemas.File) error {
 	total := 0
 	for _, f := range files {
 		if total += len(f.Data); len(f.Data) > maxOneFile {
-			return &schemas.Error{Code: schemas.CodeTooLarge, Text: short(clean(f.Name), 80) + " is " + size(len(f.Data)) + "; at most " + size(maxOneFile)}
+			return &schemas.Error{Code: schemas.CodeTooLarge, Text: words.Short(words.Clean(f.Name), 80) + " is " + words.Size(len(f.Data)) + "; at most " + words.Size(maxOneFile)}
 		}
 	}
 	if len(files) > maxFiles || total > maxAttach {
-		return &schemas.Error{Code: schemas.CodeTooLarge, Text: "these are " + count(len(files), "file", "files") + ", " + size(total),
-			Hint: "at most " + count(maxFiles, "file", "files") + " and " + size(maxAttach) + " with one message"}
+		return &schemas.Error{Code: schemas.CodeTooLarge, Text: "these are " + words.Count(len(files), "file", "files") + ", " + words.Size(total),
+			Hint: "at most " + words.Count(maxFiles, "file", "files") + " and " + words.Size(maxAttach) + " with one message"}
 	}
 	return nil
 }
@@ -131,9 +132,9 @@ func (s *stage) tell(r Reply, a schemas.Answering) {
 		a.Steps[i].Args, a.Steps[i].Result = nil, ""
 	}
 	c := s.said.Caller
-	head := at(c.Member, c.Name) + inDoor(c.Door) + ": " + short(clean(s.said.Text), 500)
+	head := words.At(c.Member, c.Name) + inDoor(c.Door) + ": " + words.Short(words.Clean(s.said.Text), 500)
 	if n := len(s.said.Files); n > 0 {
-		head += " · " + count(n, "file", "files")
+		head += " · " + words.Count(n, "file", "files")
 	}
 	r.Blocks = []Block{{Text: head}, {Answer: &a}}
 	s.b.publish(Notice{Thread: c.Thread, Reply: r, Door: c.Door}, "")
@@ -172,7 +173,7 @@ func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error)
 		case errors.As(cause, &by):
 			answer.Why, err = by.Error(), nil
 		case errors.Is(cause, ErrStopped):
-			answer.Why, err = stoppedBy{at(t.caller.Member, t.caller.Name)}.Error(), nil
+			answer.Why, err = stoppedBy{words.At(t.caller.Member, t.caller.Name)}.Error(), nil
 		}
 	}
 	if err == nil {
@@ -195,10 +196,10 @@ func (b *Bot) stopCard(by schemas.Caller, stop context.CancelCauseFunc) Reply {
 		if c.Member == by.Member || c.Manages() {
 			return nil
 		}
-		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + at(by.Member, by.Name) + " can stop this answer, or a manager of the thread"}
+		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + words.At(by.Member, by.Name) + " can stop this answer, or a manager of the thread"}
 	}}
 	c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
-		stop(stoppedBy{at(t.caller.Member, t.caller.Name)})
+		stop(stoppedBy{words.At(t.caller.Member, t.caller.Name)})
 		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat stop"})
 		return Reply{}, nil
 	}

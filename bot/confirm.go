@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -179,7 +180,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 		}
 		switch {
 		case c.Kind == schemas.Removed:
-			blocks = append(blocks, Block{Text: clean(c.Server) + " is removed · `/mcp undo`"})
+			blocks = append(blocks, Block{Text: words.Clean(c.Server) + " is removed · `/mcp undo`"})
 			blocks = append(blocks, b.signOutAll(ctx, p.Thread, c)...)
 			rest, cancel := after(ctx)
 			err := b.opt.Forget.Forget(rest, p.Thread, c.Server)
@@ -189,7 +190,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 				blocks = append(blocks, Block{Text: "its values could not be deleted from the vault; `/mcp secrets list` shows them"})
 			}
 		case c.Kind == schemas.Disabled:
-			blocks = append(blocks, Block{Text: clean(c.Server) + " is off; its entry stays · `/mcp enable " + clean(c.Server) + "`"})
+			blocks = append(blocks, Block{Text: words.Clean(c.Server) + " is off; its entry stays · `/mcp enable " + words.Clean(c.Server) + "`"})
 		case runs(c.Kind):
 			b.signOutOld(ctx, p.Thread, c)
 			names = append(names, c.Server)
@@ -225,7 +226,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 	for _, n := range names {
 		i := slices.IndexFunc(statuses, func(s schemas.Status) bool { return s.Name == n && s.State != schemas.ShadowedState })
 		if i < 0 {
-			r.Blocks = append(r.Blocks, Block{Text: clean(n) + " is saved; `/mcp list` shows how it is"})
+			r.Blocks = append(r.Blocks, Block{Text: words.Clean(n) + " is saved; `/mcp list` shows how it is"})
 			continue
 		}
 		s := statuses[i]
@@ -253,15 +254,15 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		r.Blocks = append(r.Blocks, Block{Text: text})
 	}
 	if len(blocks) == 0 && len(seen) > 1 {
-		r.Blocks = append([]Block{{Text: count(len(seen), "server: ", "servers: ") + tally(seen)}}, r.Blocks...)
+		r.Blocks = append([]Block{{Text: words.Count(len(seen), "server: ", "servers: ") + tally(seen)}}, r.Blocks...)
 	}
 	return b.offerNeeds(t, r, needy), slow
 }
 
 func stillStarting(s schemas.Status) string {
-	text := clean(s.Name) + " is still starting"
+	text := words.Clean(s.Name) + " is still starting"
 	if s.Why != "" {
-		text += ": " + short(cleanText(s.Why), 200)
+		text += ": " + words.Short(words.Text(s.Why), 200)
 	}
 	return text
 }
@@ -274,25 +275,25 @@ func tally(ss []schemas.Status) string {
 		n := len(ss)
 		ss = slices.DeleteFunc(ss, func(s schemas.Status) bool { return s.State == state })
 		n -= len(ss)
-		words := map[schemas.State]string{schemas.Needs: count(n, "needs a value", "need a value"), schemas.Starting: count(n, "still starting", "still starting"),
-			schemas.Idle: count(n, "starts when needed", "start when needed")}
-		parts = append(parts, cmp.Or(words[state], thousands(n)+" "+string(state)))
+		text := map[schemas.State]string{schemas.Needs: words.Count(n, "needs a value", "need a value"), schemas.Starting: words.Count(n, "still starting", "still starting"),
+			schemas.Idle: words.Count(n, "starts when needed", "start when needed")}
+		parts = append(parts, cmp.Or(text[state], words.Thousands(n)+" "+string(state)))
 	}
 	return strings.Join(parts, ", ")
 }
 
 // became is the line that a confirmed server ends in.
 func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
-	name := clean(s.Name)
+	name := words.Clean(s.Name)
 	switch s.State {
 	case schemas.Ready:
 		line := name + " is ready"
 		if s.Took > 0 {
-			line += " in " + took(s.Took)
+			line += " in " + words.Took(s.Took)
 		}
-		line += " · " + count(s.Tools, "tool", "tools")
+		line += " · " + words.Count(s.Tools, "tool", "tools")
 		if s.Tokens > 0 {
-			line += ", " + about(s.Tokens) + " tokens"
+			line += ", " + words.About(s.Tokens) + " tokens"
 		}
 		if s.Asking > 0 && s.Tools == 1 {
 			line += " · it writes: I ask before each call"
@@ -302,7 +303,7 @@ func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
 		if s.Blocked > 0 && s.Tools == 1 {
 			line += " · it is denied until a manager allows it: `/mcp tools " + name + "`"
 		} else if s.Blocked > 0 {
-			line += " · " + count(s.Blocked, "is denied until a manager allows it", "are denied until a manager allows them") + ": `/mcp tools " + name + "`"
+			line += " · " + words.Count(s.Blocked, "is denied until a manager allows it", "are denied until a manager allows them") + ": `/mcp tools " + name + "`"
 		}
 		if len(s.HeldTools) > 0 {
 			line += " · " + heldText(s)
@@ -313,7 +314,7 @@ func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
 	case schemas.Idle:
 		return name + " is set; it starts when it is needed"
 	case schemas.Failed:
-		return name + " failed: " + short(cleanText(s.Why), 400) + " · `/mcp doctor " + name + "`"
+		return name + " failed: " + words.Short(words.Text(s.Why), 400) + " · `/mcp doctor " + name + "`"
 	case schemas.Needs:
 		return name + " " + needsText(c, s)
 	case schemas.NeedsConnect:
@@ -332,21 +333,21 @@ func ofThem(n int, one, many string) string {
 	if n == 1 {
 		return "1 of them " + one
 	}
-	return thousands(n) + " of them " + many
+	return words.Thousands(n) + " of them " + many
 }
 
 func heldText(s schemas.Status) string {
-	return count(len(s.HeldTools), "tool", "tools") + " held, since the definition changed: " +
-		short(clean(strings.Join(s.HeldTools, ", ")), 200) + " · `/mcp enable " + clean(s.Name) + ".TOOL` shows the change"
+	return words.Count(len(s.HeldTools), "tool", "tools") + " held, since the definition changed: " +
+		words.Short(words.Clean(strings.Join(s.HeldTools, ", ")), 200) + " · `/mcp enable " + words.Clean(s.Name) + ".TOOL` shows the change"
 }
 
 func needsText(c schemas.Caller, s schemas.Status) string {
-	text := "needs " + clean(strings.Join(s.Needs, ", "))
+	text := "needs " + words.Clean(strings.Join(s.Needs, ", "))
 	switch {
 	case s.Owner == "":
 		return text + "; it has no owner yet"
 	case s.Owner != c.Member:
-		return text + " · ask " + at(s.Owner, s.OwnerName) + " to give it"
+		return text + " · ask " + words.At(s.Owner, s.OwnerName) + " to give it"
 	}
 	return text
 }

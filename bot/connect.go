@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
@@ -11,21 +12,22 @@ import (
 	"strconv"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
 
 func remoteText(name string) string {
-	return clean(name) + " is remote; remote servers are added with `/mcp connect`, so that you see who you sign in to"
+	return words.Clean(name) + " is remote; remote servers are added with `/mcp connect`, so that you see who you sign in to"
 }
 
 // notAdded says of a remote server, after the rest of its config was confirmed, how it is added.
 func notAdded(s schemas.Server) string {
 	line := "/mcp connect"
-	if u := safeURL(s.URL); !strings.Contains(u, "…") && clean(u) == u && !strings.ContainsAny(u, " ") {
-		line += " " + u + " " + clean(s.Name)
+	if u := words.SafeURL(s.URL); !strings.Contains(u, "…") && words.Clean(u) == u && !strings.ContainsAny(u, " ") {
+		line += " " + u + " " + words.Clean(s.Name)
 	}
-	return clean(s.Name) + " is remote, so it is not added yet · `" + line + "`"
+	return words.Clean(s.Name) + " is remote, so it is not added yet · `" + line + "`"
 }
 
 // remoteOnly answers a config of which only addresses would be new: they are not added this way.
@@ -36,7 +38,7 @@ func (b *Bot) remoteOnly(t turn, p schemas.Proposal) Reply {
 		r.Blocks = append(r.Blocks, Block{Text: remoteText(d.Server.Name)})
 		key := "connect:" + strconv.Itoa(i)
 		if i < 20 {
-			r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + hostOf(d.Server.URL)})
+			r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + words.HostOf(d.Server.URL)})
 			c.look = append(c.look, key)
 		}
 	}
@@ -85,7 +87,7 @@ func (b *Bot) connect(ctx context.Context, t turn) (Reply, error) {
 			return b.account(ctx, t, e)
 		}
 		if !strings.Contains(name, ".") && len(names(cfg)) > 0 {
-			return Reply{}, notFound("server", name, names(cfg), "`/mcp connect https://…` adds one")
+			return Reply{}, words.NotFound("server", name, names(cfg), "`/mcp connect https://…` adds one")
 		}
 	}
 	if t.arg("url") == "" {
@@ -139,7 +141,7 @@ func (b *Bot) remoteDraft(name, raw string, kind schemas.Transport) (schemas.Dra
 		return schemas.Draft{}, nil, placeless(in.Problems)
 	}
 	if len(in.Servers) != 1 {
-		return schemas.Draft{}, nil, invalid("that address cannot be used", "it looks like https://mcp.example.com/mcp")
+		return schemas.Draft{}, nil, words.Invalid("that address cannot be used", "it looks like https://mcp.example.com/mcp")
 	}
 	return in.Servers[0], in.Inputs, nil
 }
@@ -157,7 +159,7 @@ func placeless(ps schemas.Problems) schemas.Problems {
 func (b *Bot) checkURL(raw string, operator bool) (*url.URL, error) {
 	u, err := safehttp.Rules{Loopback: operator, Allow: b.opt.Allow}.Check(strings.TrimSpace(raw))
 	if wrong, ok := errors.AsType[*safehttp.URLError](err); ok {
-		return nil, invalid(wrong.Problem, wrong.Hint)
+		return nil, words.Invalid(wrong.Problem, wrong.Hint)
 	}
 	if err != nil {
 		return nil, &schemas.Error{Code: schemas.CodeDenied, Text: err.Error(), Hint: "use the server's public address", Err: err}
@@ -207,8 +209,8 @@ func (b *Bot) firstYes(t turn, r remote) Reply {
 	}
 	reply := Reply{
 		Blocks: []Block{
-			{Text: "connect " + clean(hostOf(s.URL)) + "? Nothing has been sent to it yet"},
-			{Facts: []Fact{{Label: "name", Value: clean(s.Name)}, {Label: "address", Value: short(clean(safeURL(s.URL)), maxShown)},
+			{Text: "connect " + words.Clean(words.HostOf(s.URL)) + "? Nothing has been sent to it yet"},
+			{Facts: []Fact{{Label: "name", Value: words.Clean(s.Name)}, {Label: "address", Value: words.Short(words.Clean(words.SafeURL(s.URL)), maxShown)},
 				{Label: "next", Value: next}}},
 		},
 		Choices: []Choice{{Key: "connect", Label: "Connect"}, {Key: "key", Label: "With an API key"}, {Key: "leave", Label: "Leave it"}},
@@ -236,7 +238,7 @@ func (b *Bot) firstYes(t turn, r remote) Reply {
 
 // keyForm asks for the header and its secret; why, if there is any, stands above it.
 func (b *Bot) keyForm(t turn, r remote, why string) Reply {
-	host := clean(hostOf(r.draft.Server.URL))
+	host := words.Clean(words.HostOf(r.draft.Server.URL))
 	reply := Reply{Private: true, Choices: []Choice{{Key: "leave", Label: "Leave it"}},
 		Form: &Form{Title: "API key for " + host, Submit: "Look what it offers", Fields: []Field{
 			{Name: "header", Label: "header", Default: "Authorization", Required: true},
@@ -265,10 +267,10 @@ func addKey(d *schemas.Draft, inputs *[]schemas.Input, header, key string) error
 		header = "Authorization"
 	}
 	if !regexp.MustCompile(`\A[A-Za-z0-9!#$%&'*+.^_|~-]{1,64}\z`).MatchString(header) { // RFC 9110 section 5.6.2, without the backtick
-		return invalid("that is no name of a header", "such as Authorization or X-API-Key")
+		return words.Invalid("that is no name of a header", "such as Authorization or X-API-Key")
 	}
 	if key == "" || strings.ContainsAny(key, "\r\n\x00") {
-		return invalid("the key is needed, on one line", "")
+		return words.Invalid("the key is needed, on one line", "")
 	}
 	id := strings.ToUpper(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(d.Server.Name+"_KEY", "_"))
 	if id[0] >= '0' && id[0] <= '9' {
@@ -286,7 +288,7 @@ func addKey(d *schemas.Draft, inputs *[]schemas.Input, header, key string) error
 	d.Server.Auth = &schemas.Auth{Type: "header", Identity: "thread"}
 	d.Found = append(noHeaders(d.Found), schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(key), Where: "header " + header})
 	*inputs = append(slices.DeleteFunc(slices.Clone(*inputs), func(i schemas.Input) bool { return i.ID == id }),
-		schemas.Input{Type: "promptString", ID: id, Description: "key for " + hostOf(d.Server.URL), Password: true})
+		schemas.Input{Type: "promptString", ID: id, Description: "key for " + words.HostOf(d.Server.URL), Password: true})
 	return nil
 }
 
@@ -297,7 +299,7 @@ func noHeaders(fs []schemas.Found) []schemas.Found {
 // editRemote changes a connector's address or key. A new address needs the key again: the old one is bound to the old host.
 func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 	header := "Authorization"
-	for _, k := range sorted(e.Headers) {
+	for _, k := range slices.Sorted(maps.Keys(e.Headers)) {
 		header = k
 	}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
@@ -320,7 +322,7 @@ func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 		}
 		return b.propose(ctx, t, schemas.Edit{Put: []schemas.Draft{d}, Inputs: inputs, Source: "connect"})
 	}
-	form := &Form{Title: "edit " + clean(e.Name), Submit: "Show what it would do", Fields: []Field{
+	form := &Form{Title: "edit " + words.Clean(e.Name), Submit: "Show what it would do", Fields: []Field{
 		{Name: "url", Label: "address", Default: e.URL, Required: true},
 		{Name: "header", Label: "header of the key", Default: header},
 		{Name: "key", Label: "new key", Hint: "empty: the key stays", Kind: "secret"},

@@ -2,10 +2,12 @@ package bot
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -37,7 +39,7 @@ func (b *Bot) contact(ctx context.Context, t turn, r remote) (Reply, error) {
 	if b.opt.Probe == nil || !whole {
 		return b.remoteCard(ctx, t, r)
 	}
-	host := clean(hostOf(s.URL))
+	host := words.Clean(words.HostOf(s.URL))
 	t.tell("contacting " + host + " …")
 	wait, cancel := context.WithTimeout(ctx, contactWait)
 	defer cancel()
@@ -118,7 +120,7 @@ const maxFirst = 8
 func (r *remote) facts() []Fact {
 	var fs []Fact
 	add := func(label, value, note string) { fs = append(fs, Fact{label, value, note}) }
-	word := func(s string) string { return short(clean(s), 80) }
+	word := func(s string) string { return words.Short(words.Clean(s), 80) }
 	if p := r.probe; p == nil {
 		add("offers", "not known yet; it was not asked", "")
 	} else {
@@ -127,7 +129,7 @@ func (r *remote) facts() []Fact {
 			name = strings.TrimSpace(word(p.Title) + " (" + name + ")")
 		}
 		add("calls itself", strings.TrimSpace(name+" "+word(p.Version)), strings.TrimPrefix("MCP "+word(p.Protocol)+", "+string(r.draft.Server.Type), "MCP , "))
-		tools := "adds " + count(len(p.Tools), "tool", "tools") + ", " + about(p.Tokens) + " tokens"
+		tools := "adds " + words.Count(len(p.Tools), "tool", "tools") + ", " + words.About(p.Tokens) + " tokens"
 		if p.Writing > 0 {
 			tools += "; " + ofThem(p.Writing, "writes", "write")
 		}
@@ -139,10 +141,10 @@ func (r *remote) facts() []Fact {
 	}
 	switch a := r.draft.Server.Auth; {
 	case r.signed != nil:
-		add("sign-in", "each member with their own account at "+clean(bareHost(r.signed.Issuer)), "asks for: "+scopeWords(r.signed.Scopes))
+		add("sign-in", "each member with their own account at "+words.Clean(words.BareHost(r.signed.Issuer)), "asks for: "+scopeWords(r.signed.Scopes))
 		add("runs as", "the one who asks", "nobody uses yours unless you lend it")
 	case a != nil && a.Type == "header":
-		add("sign-in", "an API key, in "+clean(strings.Join(sorted(r.draft.Server.Headers), ", ")), "")
+		add("sign-in", "an API key, in "+words.Clean(strings.Join(slices.Sorted(maps.Keys(r.draft.Server.Headers)), ", ")), "")
 		add("runs as", "you, whoever asks", "the key is used for everybody in this thread")
 	default:
 		add("sign-in", "none", "")
@@ -153,10 +155,10 @@ func (r *remote) facts() []Fact {
 func first(ts []schemas.Tool) string {
 	var ns []string
 	for _, x := range ts[:min(len(ts), maxFirst)] {
-		ns = append(ns, short(clean(x.Name), 40))
+		ns = append(ns, words.Short(words.Clean(x.Name), 40))
 	}
 	if more := len(ts) - maxFirst; more > 0 {
-		ns = append(ns, "and "+thousands(more)+" more")
+		ns = append(ns, "and "+words.Thousands(more)+" more")
 	}
 	return strings.Join(ns, ", ")
 }
@@ -172,16 +174,16 @@ func offers(r *remote) []Block {
 	var blocks []Block
 	tab := &Table{Columns: []string{"tool", "what it does"}}
 	for _, x := range r.probe.Tools[:min(len(r.probe.Tools), maxOffered)] {
-		tab.Rows = append(tab.Rows, Row{Cells: []string{short(clean(x.Name), 80), firstLine(x.Description, 90)}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Short(words.Clean(x.Name), 80), words.FirstLine(x.Description, 90)}})
 	}
 	if more := len(r.probe.Tools) - maxOffered; more > 0 {
-		tab.Rows = append(tab.Rows, Row{Cells: []string{"and " + thousands(more) + " more", ""}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{"and " + words.Thousands(more) + " more", ""}})
 	}
 	if len(tab.Rows) > 0 {
 		blocks = append(blocks, Block{Text: "what it offers now"}, Block{Table: tab})
 	}
 	if r.probe.Instructions != "" {
-		blocks = append(blocks, Block{Text: "what it tells models"}, Block{Code: short(cleanLines(r.probe.Instructions), 2000)})
+		blocks = append(blocks, Block{Text: "what it tells models"}, Block{Code: words.Short(words.Lines(r.probe.Instructions), 2000)})
 	}
 	return blocks
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -71,7 +72,7 @@ func content(name string, raw json.RawMessage) []Block {
 		return nil
 	}
 	if err := json.Unmarshal(raw, &got); err != nil {
-		return []Block{{Code: cleanLines(string(raw))}}
+		return []Block{{Code: words.Lines(string(raw))}}
 	}
 	var blocks []Block
 	parts := append(got.Content, got.Contents...)
@@ -83,7 +84,7 @@ func content(name string, raw json.RawMessage) []Block {
 		blocks = append(blocks, p.draw(fmt.Sprintf("%s-%d", name, i+1)))
 	}
 	if len(blocks) == 0 && len(got.Structured) > 0 {
-		return []Block{{Code: cleanLines(indent(got.Structured))}}
+		return []Block{{Code: words.Lines(indent(got.Structured))}}
 	}
 	if len(blocks) == 0 {
 		return []Block{{Text: "it gave nothing back"}}
@@ -98,13 +99,13 @@ func (p part) draw(name string) Block {
 		inner.Type = ""
 		return inner.draw(name)
 	case p.Type == "resource_link":
-		return Block{Text: "resource " + short(clean(p.URI), 300) + " " + firstLine(p.Name, 80)}
+		return Block{Text: "resource " + words.Short(words.Clean(p.URI), 300) + " " + words.FirstLine(p.Name, 80)}
 	case p.Data != "":
 		return file(name, p.Data)
 	case p.Blob != "":
 		return file(name, p.Blob)
 	case p.Text != "":
-		return Block{Code: cleanLines(p.Text)}
+		return Block{Code: words.Lines(p.Text)}
 	}
 	return Block{Text: "(an empty part)"}
 }
@@ -112,7 +113,7 @@ func (p part) draw(name string) Block {
 // file makes a download of base64 data. Its type is what the bytes are, never what the server says.
 func file(name, data string) Block {
 	if base64.StdEncoding.DecodedLen(len(data)) > maxFile {
-		return Block{Text: "a file of " + size(base64.StdEncoding.DecodedLen(len(data))) + ", too large to show"}
+		return Block{Text: "a file of " + words.Size(base64.StdEncoding.DecodedLen(len(data))) + ", too large to show"}
 	}
 	b, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {

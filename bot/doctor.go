@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -31,7 +32,7 @@ func (b *Bot) reload(ctx context.Context, t turn) (Reply, error) {
 
 // anew starts one server again; see bring.
 func (b *Bot) anew(ctx context.Context, t turn, e schemas.Entry) (<-chan struct{}, error) {
-	t.tell(clean(e.Name) + " is starting …")
+	t.tell(words.Clean(e.Name) + " is starting …")
 	return b.bring(ctx, t, func(ctx context.Context) error { return b.restart(ctx, t.caller.Thread, []string{e.Name}) })
 }
 
@@ -64,9 +65,9 @@ func (b *Bot) doctor(ctx context.Context, t turn) (Reply, error) {
 	if s.State == schemas.Failed {
 		r.Bad, r.Code = true, schemas.CodeNotReady
 	}
-	r.Blocks = append(r.Blocks, Block{Text: strings.TrimSuffix(b.became(t.caller, s), " · `/mcp doctor "+clean(s.Name)+"`")}, Block{Facts: b.findings(t.caller, e, s)})
+	r.Blocks = append(r.Blocks, Block{Text: strings.TrimSuffix(b.became(t.caller, s), " · `/mcp doctor "+words.Clean(s.Name)+"`")}, Block{Facts: b.findings(t.caller, e, s)})
 	if s.Stderr != "" {
-		r.Blocks = append(r.Blocks, Block{Text: "last lines on its standard error"}, Block{Code: cleanLines(s.Stderr)})
+		r.Blocks = append(r.Blocks, Block{Text: "last lines on its standard error"}, Block{Code: words.Lines(s.Stderr)})
 	}
 	r.Blocks = append(r.Blocks, Block{Text: "next: " + next(t.caller, e, s)})
 	if wantsOf(t.caller, s) {
@@ -86,33 +87,33 @@ func (b *Bot) findings(c schemas.Caller, e schemas.Entry, s schemas.Status) []Fa
 	fs := []Fact{{Label: "definition", Value: def}}
 	if !e.Remote() {
 		p := b.opt.Place(c.Thread)
-		where := clean(p.Where)
+		where := words.Clean(p.Where)
 		if !p.Available {
-			where = clean(joinHint(noPlace(p), p.Hint))
+			where = words.Clean(words.WithHint(noPlace(p), p.Hint))
 		}
 		fs = append(fs, Fact{Label: "where", Value: where})
 	}
 	if len(s.Needs) > 0 {
-		fs = append(fs, Fact{Label: "needs", Value: clean(strings.Join(s.Needs, ", "))})
+		fs = append(fs, Fact{Label: "needs", Value: words.Clean(strings.Join(s.Needs, ", "))})
 	} else {
 		fs = append(fs, Fact{Label: "needs", Value: "nothing"})
 	}
 	if s.RunsAs != "" && signsIn(e.Server) {
-		fs = append(fs, Fact{Label: "runs as", Value: clean(s.RunsAs)})
+		fs = append(fs, Fact{Label: "runs as", Value: words.Clean(s.RunsAs)})
 	}
 	if s.Took > 0 {
-		fs = append(fs, Fact{Label: "handshake", Value: thousands(int(s.Took.Milliseconds())) + " ms", Note: clean(s.Protocol)})
+		fs = append(fs, Fact{Label: "handshake", Value: words.Thousands(int(s.Took.Milliseconds())) + " ms", Note: words.Clean(s.Protocol)})
 	}
-	tools := count(s.Tools, "tool", "tools")
+	tools := words.Count(s.Tools, "tool", "tools")
 	if len(s.HeldTools) > 0 {
-		tools += ", " + count(len(s.HeldTools), "held", "held")
+		tools += ", " + words.Count(len(s.HeldTools), "held", "held")
 	}
 	return append(fs, Fact{Label: "tools", Value: tools})
 }
 
 // next is the one thing to do now.
 func next(c schemas.Caller, e schemas.Entry, s schemas.Status) string {
-	name := clean(e.Name)
+	name := words.Clean(e.Name)
 	switch s.State {
 	case schemas.Ready:
 		if len(s.HeldTools) > 0 {
@@ -121,9 +122,9 @@ func next(c schemas.Caller, e schemas.Entry, s schemas.Status) string {
 		return "nothing; `/mcp tools " + name + "` lists what it can do"
 	case schemas.Needs:
 		if s.Owner != c.Member {
-			return "ask " + at(s.Owner, s.OwnerName) + " to give " + clean(strings.Join(s.Needs, ", "))
+			return "ask " + words.At(s.Owner, s.OwnerName) + " to give " + words.Clean(strings.Join(s.Needs, ", "))
 		}
-		return "give " + clean(strings.Join(s.Needs, ", "))
+		return "give " + words.Clean(strings.Join(s.Needs, ", "))
 	case schemas.Failed:
 		if e.Remote() {
 			return "check the address and the key with `/mcp edit " + name + "`, then `/mcp reload " + name + "`"
@@ -171,14 +172,14 @@ func (b *Bot) checkup(ctx context.Context, t turn, cfg schemas.Config) (Reply, e
 		if calm && len(s.HeldTools) == 0 && !s.Pending {
 			continue
 		}
-		tab.Rows = append(tab.Rows, Row{State: s.State, Cells: []string{clean(s.Name), string(s.State), next(t.caller, e, s)}})
+		tab.Rows = append(tab.Rows, Row{State: s.State, Cells: []string{words.Clean(s.Name), string(s.State), next(t.caller, e, s)}})
 	}
 	p := b.opt.Place(t.caller.Thread)
 	if !p.Available {
-		r.Blocks = append(r.Blocks, Block{Text: clean(joinHint(noPlace(p), p.Hint))})
+		r.Blocks = append(r.Blocks, Block{Text: words.Clean(words.WithHint(noPlace(p), p.Hint))})
 	}
 	if len(tab.Rows) == 0 {
-		return append1(r, Block{Text: count(len(ss), "server", "servers") + ", nothing wrong"}), nil
+		return append1(r, Block{Text: words.Count(len(ss), "server", "servers") + ", nothing wrong"}), nil
 	}
-	return b.offerNeeds(t, append1(r, Block{Text: count(len(tab.Rows), "server wants", "servers want") + " something"}, Block{Table: tab}), unsigned), nil
+	return b.offerNeeds(t, append1(r, Block{Text: words.Count(len(tab.Rows), "server wants", "servers want") + " something"}, Block{Table: tab}), unsigned), nil
 }

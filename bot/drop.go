@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -18,7 +19,7 @@ type dropper interface {
 // between leaves wants values that are gone, and is found by its configuration.
 func (b *Bot) Drop(ctx context.Context, thread schemas.ThreadID) error {
 	if !thread.Valid() {
-		return invalid("this thread has no usable id", "")
+		return words.Invalid("this thread has no usable id", "")
 	}
 	has, err := b.opt.Drop.Has(ctx, thread)
 	if err != nil {

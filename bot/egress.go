@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -29,7 +30,7 @@ func (b *Bot) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, e
 	defer cancel()
 	host := contactHost(c)
 	if !schemas.ValidHost(host) || strings.Contains(host, "*") || host != strings.ToLower(host) || c.Port < 1 || c.Port > 65535 {
-		return schemas.AnswerDeny, invalid("that is no host", "")
+		return schemas.AnswerDeny, words.Invalid("that is no host", "")
 	}
 	refused := &schemas.Error{Code: schemas.CodeAsk, Text: host + " needs a yes first, and nobody could be asked",
 		Hint: "open the thread in a chat door, or a manager can `/mcp policy allow " + hostRule + host + "`"}
@@ -80,7 +81,7 @@ func (b *Bot) answered(thread schemas.ThreadID, rules schemas.EgressRules) {
 		if b.cards.drop(o.notice.Reply.ID) { // else its own answer is on its way
 			o.answer <- answer
 			b.publish(Notice{Thread: thread, To: o.notice.To, Reply: Reply{Private: true, Replace: o.notice.Reply.ID,
-				Blocks: []Block{{Text: clean(contactHost(*o.contact)) + text}}}}, "")
+				Blocks: []Block{{Text: words.Clean(contactHost(*o.contact)) + text}}}}, "")
 		}
 	}
 }
@@ -96,18 +97,18 @@ func contactHost(c schemas.Contact) string {
 func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *openAsk) Reply {
 	who := "a program in your sandbox"
 	if c.Server != "" {
-		who = short(clean(c.Server), 64)
+		who = words.Short(words.Clean(c.Server), 64)
 	}
 	always := "every program of this thread, every port"
 	if c.Port != 443 && c.Port != 80 {
 		always = "every program of this thread"
 	}
-	r := Reply{Private: true, Blocks: []Block{{Text: who + " tried " + clean(host)},
+	r := Reply{Private: true, Blocks: []Block{{Text: who + " tried " + words.Clean(host)},
 		{Facts: []Fact{{Label: "port", Value: strconv.Itoa(c.Port)}, {Label: "once", Value: "lets it connect for a minute"},
 			{Label: "always", Value: "for " + always, Note: "a manager's"}}},
 		{Warning: "What a program knows, it can send there, values from your vault included."}}}
-	if lookalike(c.Host) {
-		r = append1(r, Block{Warning: "`" + clean(c.Host) + "` is written with letters that can look like those of another name."})
+	if words.Lookalike(c.Host) {
+		r = append1(r, Block{Warning: "`" + words.Clean(c.Host) + "` is written with letters that can look like those of another name."})
 	}
 	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}, {Key: string(schemas.AnswerAlways), Label: "Always here"},
 		{Key: string(schemas.AnswerDeny), Label: "Never"}}
@@ -118,7 +119,7 @@ func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *o
 		if schemas.Answer(act.Choice) == schemas.AnswerAlways {
 			if !t.caller.Manages() {
 				return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can open a host for always; `Once` is yours",
-					Hint: "`/mcp policy allow " + hostRule + clean(host) + "` asks one"}
+					Hint: "`/mcp policy allow " + hostRule + words.Clean(host) + "` asks one"}
 			}
 			if !b.cards.take(act.ID, d) {
 				return Reply{}, gone()
@@ -134,23 +135,18 @@ func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *o
 	return b.deal(d, r)
 }
 
-// lookalike reports whether a host is written with letters beyond ASCII (RFC 5891).
-func lookalike(host string) bool {
-	return slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return strings.HasPrefix(label, "xn--") })
-}
-
 // hostAnswer stores what outlives the connection, then lets it go on. A yes that cannot be written down is none.
 func (b *Bot) hostAnswer(ctx context.Context, t turn, c schemas.Contact, host string, a *openAsk, said schemas.Answer) (Reply, error) {
 	text, list := "", ""
 	switch {
 	case said == schemas.AnswerOnce:
-		text = clean(host) + " may be reached for a minute"
+		text = words.Clean(host) + " may be reached for a minute"
 	case said == schemas.AnswerAlways:
-		list, text = "allow", clean(host)+" may be reached from this thread"
+		list, text = "allow", words.Clean(host)+" may be reached from this thread"
 	case t.caller.Manages():
-		list, text = "deny", clean(host)+" is never reached from this thread"
+		list, text = "deny", words.Clean(host)+" is never reached from this thread"
 	default:
-		text = clean(host) + " stays closed to your sandbox for an hour; a manager can close it for good"
+		text = words.Clean(host) + " stays closed to your sandbox for an hour; a manager can close it for good"
 	}
 	err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Server: c.Server, Detail: text})
 	if err == nil && list != "" {
@@ -162,7 +158,7 @@ func (b *Bot) hostAnswer(ctx context.Context, t turn, c schemas.Contact, host st
 	}
 	a.answer <- said
 	if list != "" {
-		text += " · `/mcp policy forget " + hostRule + clean(host) + "`"
+		text += " · `/mcp policy forget " + hostRule + words.Clean(host) + "`"
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
 }
@@ -171,9 +167,9 @@ func (b *Bot) hostAnswer(ctx context.Context, t turn, c schemas.Contact, host st
 func (b *Bot) hostRule(ctx context.Context, t turn, list, host, who string) (Reply, error) {
 	switch {
 	case !schemas.ValidHost(host):
-		return Reply{}, invalid("that is no host", "`/mcp policy "+list+" host:api.example.com`, or host:*.example.com, or with a port host:api.example.com:8443")
+		return Reply{}, words.Invalid("that is no host", "`/mcp policy "+list+" host:api.example.com`, or host:*.example.com, or with a port host:api.example.com:8443")
 	case who != "":
-		return Reply{}, invalid("rules about hosts are for the whole thread", "`/mcp policy "+list+" "+hostRule+host+"`")
+		return Reply{}, words.Invalid("rules about hosts are for the whole thread", "`/mcp policy "+list+" "+hostRule+host+"`")
 	case list == "allow":
 		return b.hostAllowCard(t, host), nil
 	case !t.caller.Manages():
@@ -183,7 +179,7 @@ func (b *Bot) hostRule(ctx context.Context, t turn, list, host, who string) (Rep
 }
 
 func (b *Bot) hostAllowCard(t turn, host string) Reply {
-	what := clean(host)
+	what := words.Clean(host)
 	if host == "*" {
 		what = "every public host"
 	}
@@ -196,7 +192,7 @@ func (b *Bot) hostAllowCard(t turn, host string) Reply {
 	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice != keyConfirm {
-			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + hostRule + clean(host)})
+			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + hostRule + words.Clean(host)})
 			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
 		}
 		return b.setHost(ctx, t, "allow", host)
@@ -215,9 +211,9 @@ func (b *Bot) setHost(ctx context.Context, t turn, list, host string) (Reply, er
 	case list == "forget" && !found:
 		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
 	case list == "forget":
-		return Reply{Blocks: []Block{{Text: "the rule about " + clean(host) + " is taken back"}}}, nil
+		return Reply{Blocks: []Block{{Text: "the rule about " + words.Clean(host) + " is taken back"}}}, nil
 	}
-	return Reply{Blocks: []Block{{Text: clean(host) + " is on the " + list + " list of hosts for the thread · `/mcp policy forget " + hostRule + clean(host) + "` takes it back"}}}, nil
+	return Reply{Blocks: []Block{{Text: words.Clean(host) + " is on the " + list + " list of hosts for the thread · `/mcp policy forget " + hostRule + words.Clean(host) + "` takes it back"}}}, nil
 }
 
 // storeHost moves a host to one list, or off all of them; found says that it stood on one before.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -24,7 +25,7 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 	} else {
 		asks, a.notice.Reply = b.formQuestion(waiting, q, a, answers)
 	}
-	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: short(asks, 300)}); err != nil {
+	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: words.Short(asks, 300)}); err != nil {
 		b.cards.drop(a.notice.Reply.ID)
 		return schemas.Elicited{}, err
 	}
@@ -33,9 +34,9 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 		return schemas.Elicited{}, &schemas.Error{Code: schemas.CodeAsk, Text: q.Server + " asks for input, and nobody could be asked", Hint: "call it in a chat door"}
 	}
 	b.publish(Notice{Thread: q.Caller.Thread, Reply: Reply{Blocks: []Block{{
-		Text: "waiting for " + at(q.Caller.Member, q.Caller.Name) + " to answer " + clean(q.Server)}}}}, q.Caller.Member)
+		Text: "waiting for " + words.At(q.Caller.Member, q.Caller.Name) + " to answer " + words.Clean(q.Server)}}}}, q.Caller.Member)
 	defer b.askDone(a)
-	action, noted, said := "cancel", "not answered", clean(q.Server)+" waits for its answer no longer"
+	action, noted, said := "cancel", "not answered", words.Clean(q.Server)+" waits for its answer no longer"
 	select {
 	case answer := <-answers:
 		return answer, nil
@@ -66,7 +67,7 @@ func questionFields(q schemas.Elicit) []argument {
 			fields[i].Label = f.title
 		}
 		if wantsSecret(f.Name + " " + f.title + " " + f.Hint) {
-			fields[i].Hint = strings.TrimPrefix(f.Hint+" · looks like a secret: "+clean(q.Server)+" would get it", " · ")
+			fields[i].Hint = strings.TrimPrefix(f.Hint+" · looks like a secret: "+words.Clean(q.Server)+" would get it", " · ")
 		}
 	}
 	return fields
@@ -81,12 +82,12 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 		names = append(names, f.Name)
 	}
 	r = Reply{Private: true, Choices: []Choice{{Key: "decline", Label: "Decline"}}, Blocks: []Block{
-		{Text: clean(q.Server) + " asks you, in the middle of your call"},
-		{Code: cleanLines(q.Message)},
-		{Warning: "What you answer goes to `" + clean(q.Server) + "`. Never give it a password or a key this way."},
+		{Text: words.Clean(q.Server) + " asks you, in the middle of your call"},
+		{Code: words.Lines(q.Message)},
+		{Warning: "What you answer goes to `" + words.Clean(q.Server) + "`. Never give it a password or a key this way."},
 	}}
 	if len(fields) > 0 {
-		r.Form = &Form{Title: "answer " + clean(q.Server), Submit: "Answer"}
+		r.Form = &Form{Title: "answer " + words.Clean(q.Server), Submit: "Answer"}
 		for _, f := range fields {
 			r.Form.Fields = append(r.Form.Fields, f.Field)
 		}
@@ -114,7 +115,7 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 		b.ears.mu.Unlock()
 		return again, nil
 	})
-	return "asks for " + clean(strings.Join(names, ", ")), b.deal(c, r)
+	return "asks for " + words.Clean(strings.Join(names, ", ")), b.deal(c, r)
 }
 
 // unlessOver refuses to answer a question that nobody waits for any more.
@@ -132,16 +133,16 @@ func unlessOver(waiting context.Context, act func(context.Context, turn, Action)
 func (b *Bot) pageQuestion(waiting context.Context, q schemas.Elicit, answers chan<- schemas.Elicited) (asks string, r Reply) {
 	host := "an unknown host"
 	if u, err := url.Parse(q.URL); err == nil && u.Host != "" {
-		host = clean(u.Host)
+		host = words.Clean(u.Host)
 	}
-	server := clean(q.Server)
+	server := words.Clean(q.Server)
 	r = Reply{Private: true, Choices: []Choice{{Key: "accept", Label: "Continue"}, {Key: "decline", Label: "Decline"}}, Blocks: []Block{
 		{Text: server + " wants you to open a page, in the middle of your call"},
-		{Code: cleanLines(q.Message)},
+		{Code: words.Lines(q.Message)},
 		{Facts: []Fact{{Label: "host", Value: "`" + host + "`", Note: "press Continue when you are done there"}}},
 		{Warning: "The page is not bobbin's: `" + server + "` chose it. Open it only if you know that host, and never give it a secret that you keep with bobbin."},
 	}}
-	if lookalike(host) {
+	if words.Lookalike(host) {
 		r = append1(r, Block{Warning: "`" + host + "` is written with letters that can look like those of another name."})
 	}
 	r = append1(r, Block{Open: &Open{Label: "Open " + host, URL: q.URL}})
@@ -168,8 +169,8 @@ func labelled(fields []argument, ps schemas.Problems) schemas.Problems {
 
 // elicited writes down that there is an answer, never what it is, and lets the call go on.
 func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers chan<- schemas.Elicited, answer schemas.Elicited) (Reply, error) {
-	words := map[string]string{"accept": "answered", "decline": "declined"}[answer.Action]
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: words}); err != nil {
+	text := map[string]string{"accept": "answered", "decline": "declined"}[answer.Action]
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: text}); err != nil {
 		answers <- schemas.Elicited{Action: "cancel"}
 		return Reply{}, err
 	}
@@ -178,9 +179,9 @@ func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers ch
 	}
 	answers <- answer
 	if q.URL == "" || answer.Action == "accept" { // a server that was refused a page may end the call instead
-		words += " · the call goes on"
+		text += " · the call goes on"
 	}
-	return Reply{Private: true, Blocks: []Block{{Text: words}}}, nil
+	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
 }
 
 // wantsSecret reports whether a field's name asks for what nobody should give away.

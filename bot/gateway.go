@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -28,14 +29,14 @@ type entries interface {
 
 const tokenMost = 365 * 24 * time.Hour
 
-func gatewayVerbs() []verb {
+func (b *Bot) gatewayVerbs() []verb {
 	const m = schemas.Member
 	return []verb{
 		{Verb{"gateway token", "gateway token [name] [time]", "Make a token by which your MCP client uses this thread's tools", "It is shown once, to you alone. Calls with it run as you, under this thread's rules.\n`/mcp gateway token laptop 30d` makes one that ends after 30 days.", m,
-			[]Arg{{Name: "name", Hint: "what to call it: laptop"}, {Name: "time", Hint: "12h, 30d; left out: until it is revoked"}}}, false, true, (*Bot).gatewayToken},
-		{Verb{"gateway show", "gateway show", "List your tokens, and where clients reach this thread", "", m, nil}, true, false, (*Bot).gatewayShow},
+			[]Arg{{Name: "name", Hint: "what to call it: laptop"}, {Name: "time", Hint: "12h, 30d; left out: until it is revoked"}}}, false, true, b.gatewayToken},
+		{Verb{"gateway show", "gateway show", "List your tokens, and where clients reach this thread", "", m, nil}, true, false, b.gatewayShow},
 		{Verb{"gateway revoke", "gateway revoke <id>", "End a token at once", "`/mcp gateway show` lists the ids.", m,
-			[]Arg{{Name: "id", Hint: "from /mcp gateway show", Required: true}}}, false, true, (*Bot).gatewayRevoke},
+			[]Arg{{Name: "id", Hint: "from /mcp gateway show", Required: true}}}, false, true, b.gatewayRevoke},
 	}
 }
 
@@ -72,9 +73,9 @@ func (b *Bot) gatewayToken(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, err
 	}
 	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + token.ID + " made"})
-	r := Reply{Private: true, Blocks: []Block{{Text: "token `" + clean(token.ID) + "` for this thread, " + b.tokenEnd(token) + "; it is shown this once"}, {Code: secret},
-		{Text: "whoever has it uses this thread's tools as you · `/mcp gateway revoke " + clean(token.ID) + "` ends it"}}}
-	r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: clean(b.opt.Clients.URL(t.caller.Thread)), Note: "streamable HTTP"}, {Label: "variable", Value: "BOBBIN_GATEWAY_TOKEN", Note: "where Claude Code and Cursor look for the token"}}})
+	r := Reply{Private: true, Blocks: []Block{{Text: "token `" + words.Clean(token.ID) + "` for this thread, " + b.tokenEnd(token) + "; it is shown this once"}, {Code: secret},
+		{Text: "whoever has it uses this thread's tools as you · `/mcp gateway revoke " + words.Clean(token.ID) + "` ends it"}}}
+	r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: words.Clean(b.opt.Clients.URL(t.caller.Thread)), Note: "streamable HTTP"}, {Label: "variable", Value: "BOBBIN_GATEWAY_TOKEN", Note: "where Claude Code and Cursor look for the token"}}})
 	return b.withEntries(r, func(client string) (schemas.File, error) {
 		return b.opt.Clients.Remote(t.caller.Thread, client, secret)
 	})
@@ -111,7 +112,7 @@ func lasting(s string) (time.Duration, error) {
 		d = time.Duration(min(max(n, 0), 1000)) * 24 * time.Hour
 	}
 	if err != nil || d < time.Minute || d > tokenMost {
-		return 0, invalid("that is no time between a minute and a year", "such as 12h or 30d")
+		return 0, words.Invalid("that is no time between a minute and a year", "such as 12h or 30d")
 	}
 	return d, nil
 }
@@ -135,9 +136,9 @@ func (b *Bot) gatewayShow(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, err
 	}
 	r := Reply{Private: true}
-	head := count(len(list), "token", "tokens") + " of yours in this thread"
+	head := words.Count(len(list), "token", "tokens") + " of yours in this thread"
 	if t.caller.Manages() {
-		head = count(len(list), "token", "tokens") + " in this thread"
+		head = words.Count(len(list), "token", "tokens") + " in this thread"
 	}
 	if len(list) == 0 {
 		head = "no tokens for this thread yet · `/mcp gateway token NAME` makes one"
@@ -150,12 +151,12 @@ func (b *Bot) gatewayShow(ctx context.Context, t turn) (Reply, error) {
 			if !k.Used.IsZero() {
 				used = k.Used.UTC().Format("2006-01-02 15:04")
 			}
-			tab.Rows = append(tab.Rows, Row{Cells: []string{clean(k.ID), clean(k.Name), at(k.Member, k.Person), k.Made.UTC().Format("2006-01-02 15:04"), used, b.tokenEnd(k)}})
+			tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(k.ID), words.Clean(k.Name), words.At(k.Member, k.Person), k.Made.UTC().Format("2006-01-02 15:04"), used, b.tokenEnd(k)}})
 		}
 		r.Blocks = append(r.Blocks, Block{Table: tab})
 	}
 	if at := b.opt.Clients.URL(t.caller.Thread); at != "" {
-		r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: clean(at), Note: "streamable HTTP; …/sse for older clients"}}})
+		r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: words.Clean(at), Note: "streamable HTTP; …/sse for older clients"}}})
 	}
 	return r, nil
 }
@@ -171,8 +172,8 @@ func (b *Bot) gatewayRevoke(ctx context.Context, t turn) (Reply, error) {
 	if err := b.opt.Gateway.Revoke(ctx, t.caller, id); err != nil {
 		return Reply{}, err
 	}
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + short(clean(id), 16) + " revoked"})
-	return Reply{Private: true, Blocks: []Block{{Text: "token `" + clean(id) + "` is revoked; clients that used it are cut off"}}}, nil
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + words.Short(words.Clean(id), 16) + " revoked"})
+	return Reply{Private: true, Blocks: []Block{{Text: "token `" + words.Clean(id) + "` is revoked; clients that used it are cut off"}}}, nil
 }
 
 // clientEntry is /mcp download format:client.
@@ -184,9 +185,9 @@ func (b *Bot) clientEntry(t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	head := "bobbin-client.json, " + size(len(f.Data)) + ": paste it into your client; it starts bobbin itself and needs no token"
+	head := "bobbin-client.json, " + words.Size(len(f.Data)) + ": paste it into your client; it starts bobbin itself and needs no token"
 	if strings.Contains(string(f.Data), "PASTE-THE-TOKEN") {
-		head = "bobbin-client.json, " + size(len(f.Data)) + ": paste it into your client; it holds no token, `/mcp gateway token` makes one"
+		head = "bobbin-client.json, " + words.Size(len(f.Data)) + ": paste it into your client; it holds no token, `/mcp gateway token` makes one"
 	}
 	f.Name = "bobbin-client.json"
 	r := Reply{Private: true, Blocks: []Block{{Text: head}, {File: &f}}}

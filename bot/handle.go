@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -49,18 +50,18 @@ func (b *Bot) Handle(ctx context.Context, r Request) Reply {
 
 // command names what a request is about without a word of the member's.
 func (b *Bot) command(r Request) string {
-	words := strings.Fields(r.Verb)
+	typed := strings.Fields(r.Verb)
 	switch text := strings.Fields(r.Text); {
 	case r.Action != nil:
 		return "press"
 	case r.Verb == "" && len(text) > 0 && text[0] == "/mcp":
-		words = text[1:]
+		typed = text[1:]
 	case r.Verb == "" && len(text) > 0 && text[0] == "/chat":
 		return "chat"
 	case r.Verb == "":
 		return "message"
 	}
-	if v, _ := b.find(words); v != nil {
+	if v, _ := b.find(typed); v != nil {
 		return "mcp " + v.Name
 	}
 	return "mcp"
@@ -68,7 +69,7 @@ func (b *Bot) command(r Request) string {
 
 func (b *Bot) route(ctx context.Context, t turn, r Request) (Reply, error) {
 	if !t.caller.Thread.Valid() || !t.caller.Member.Valid() || t.caller.Role < schemas.Guest || t.caller.Role > schemas.Owner {
-		return Reply{}, invalid("this thread or member has no usable id", "letters, digits, _ and - only, at most 64")
+		return Reply{}, words.Invalid("this thread or member has no usable id", "letters, digits, _ and - only, at most 64")
 	}
 	switch {
 	case r.Action != nil:
@@ -86,10 +87,10 @@ func (b *Bot) route(ctx context.Context, t turn, r Request) (Reply, error) {
 // text routes a typed line: a command, a pasted or dropped config, or a message to the assistant.
 func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
 	if len(text) > maxText {
-		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + size(len(text)) + "; at most " + size(maxText)}
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + words.Size(len(text)) + "; at most " + words.Size(maxText)}
 	}
 	text = strings.TrimSpace(text)
-	command, rest := cutSpace(text)
+	command, rest := words.CutSpace(text)
 	switch {
 	case command == "/mcp":
 		v, args, err := b.parse(rest)
@@ -108,7 +109,7 @@ func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
 	case command == "/help":
 		return b.line(ctx, t, "help", map[string]string{"topic": rest})
 	case strings.HasPrefix(text, "/"):
-		return Reply{}, invalid("I know no such command", "`/mcp help` lists what there is")
+		return Reply{}, words.Invalid("I know no such command", "`/mcp help` lists what there is")
 	case b.brought(ctx, t, text) != nil:
 		t.file = b.brought(ctx, t, text)
 		return b.line(ctx, t, "upload", nil)
@@ -162,7 +163,7 @@ func (b *Bot) invoke(ctx context.Context, t turn, v *verb) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	return v.run(b, ctx, t)
+	return v.run(ctx, t)
 }
 
 func guestRefusal() error {
@@ -216,7 +217,7 @@ func (b *Bot) askArgs(ctx context.Context, t turn, v *verb) Reply {
 		}
 		for _, f := range form.Fields {
 			if strings.TrimSpace(a.Values[f.Name]) == "" {
-				return Reply{}, invalid(f.Name+" is needed", "`"+v.line()+"`")
+				return Reply{}, words.Invalid(f.Name+" is needed", "`"+v.line()+"`")
 			}
 			t2.args[f.Name] = a.Values[f.Name]
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -53,7 +54,7 @@ func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, 
 const heldWarning = "What a tool says about itself steers the assistant. Approve only if you trust the new words."
 
 func heldHead(server string, tools []schemas.HeldTool) string {
-	return count(len(tools), "tool of ", "tools of ") + clean(server) + " changed after approval, so " +
+	return words.Count(len(tools), "tool of ", "tools of ") + words.Clean(server) + " changed after approval, so " +
 		map[bool]string{true: "it is held", false: "they are held"}[len(tools) == 1]
 }
 
@@ -61,7 +62,7 @@ func heldHead(server string, tools []schemas.HeldTool) string {
 func heldBlocks(tools []schemas.HeldTool) (blocks []Block, names, pins []string) {
 	for _, h := range tools {
 		names, pins = append(names, h.Tool.Name), append(pins, h.Tool.Pin)
-		blocks = append(blocks, Block{Text: clean(h.Tool.Full()) + " · " + clean(h.Why)}, Block{Diff: diffText(h.Diff)})
+		blocks = append(blocks, Block{Text: words.Clean(h.Tool.Full()) + " · " + words.Clean(h.Why)}, Block{Diff: words.Diff(h.Diff)})
 	}
 	return blocks, names, pins
 }
@@ -82,10 +83,10 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 	}
 	blocks, names, pins := heldBlocks(wanted)
 	if len(names) == 0 && tool == "" {
-		return Reply{Blocks: []Block{{Text: clean(e.Name) + " is on already"}}}, nil
+		return Reply{Blocks: []Block{{Text: words.Clean(e.Name) + " is on already"}}}, nil
 	}
 	if len(names) == 0 {
-		return Reply{}, notFound("held tool", e.Name+"."+tool, known, "`/mcp show "+clean(e.Name)+"`")
+		return Reply{}, words.NotFound("held tool", e.Name+"."+tool, known, "`/mcp show "+words.Clean(e.Name)+"`")
 	}
 	if err := mayAccept(t.caller, e); err != nil {
 		return Reply{}, err
@@ -115,7 +116,7 @@ func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, p
 	for i, n := range names {
 		seen[n] = pins[i]
 		if now[n] != pins[i] {
-			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: clean(n) + " changed again meanwhile, so nothing was approved",
+			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(n) + " changed again meanwhile, so nothing was approved",
 				Hint: "`/mcp enable " + e.Name + "` shows it as it is now"}
 		}
 	}
@@ -126,5 +127,5 @@ func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, p
 		return Reply{}, err
 	}
 	b.Changed(t.caller.Thread)
-	return Reply{Blocks: []Block{{Text: clean(strings.Join(names, ", ")) + " of " + clean(e.Name) + " can be used again"}}}, nil
+	return Reply{Blocks: []Block{{Text: words.Clean(strings.Join(names, ", ")) + " of " + words.Clean(e.Name) + " can be used again"}}}, nil
 }

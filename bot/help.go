@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -13,7 +14,7 @@ const noModel = "No model is set, so I cannot chat yet; tools work by hand with 
 // Welcome greets a member who opens a door: where they are, what is here, what to do first.
 func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 	if !c.Thread.Valid() {
-		return b.refusal(c, invalid("this thread has no usable id", ""))
+		return b.refusal(c, words.Invalid("this thread has no usable id", ""))
 	}
 	head := "bobbin · thread " + string(c.Thread) + " · "
 	ss, err := b.opt.Tools.Status(ctx, c.Thread)
@@ -36,9 +37,9 @@ func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 			needs++
 		}
 	}
-	text := head + count(len(ss), "server", "servers") + ", " + count(n, "tool", "tools")
+	text := head + words.Count(len(ss), "server", "servers") + ", " + words.Count(n, "tool", "tools")
 	if needs > 0 {
-		text += " · " + count(needs, "waits", "wait") + " for you"
+		text += " · " + words.Count(needs, "waits", "wait") + " for you"
 	}
 	return Reply{Blocks: []Block{{Text: text}, {Text: "`/mcp list` shows how they are, `/mcp help` what there is."}, {Text: b.answers(ctx, c)}}}
 }
@@ -49,7 +50,7 @@ func (b *Bot) answers(ctx context.Context, c schemas.Caller) string {
 	if err != nil || len(ms) == 0 {
 		return noModel
 	}
-	model := "`" + clean(chosen(ms).Name) + "`"
+	model := "`" + words.Clean(chosen(ms).Name) + "`"
 	switch mode, err := b.modeOf(ctx, c.Thread); {
 	case err != nil:
 		return "`/chat help` says what the assistant can do."
@@ -97,7 +98,7 @@ func (b *Bot) help(_ context.Context, t turn) (Reply, error) {
 		for _, v := range b.verbs {
 			known = append(known, v.Name)
 		}
-		return Reply{}, notFound("help about", topic, known, "`/mcp help` lists the topics")
+		return Reply{}, words.NotFound("help about", topic, known, "`/mcp help` lists the topics")
 	}
 	return Reply{Blocks: []Block{{Text: strings.Join(lines, "\n")}}}, nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -50,8 +52,8 @@ type wish struct {
 }
 
 // installVerb is /mcp install npm, pip and git.
-func installVerb(kind schemas.PackageKind) func(*Bot, context.Context, turn) (Reply, error) {
-	return func(b *Bot, ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) installVerb(kind schemas.PackageKind) func(context.Context, turn) (Reply, error) {
+	return func(ctx context.Context, t turn) (Reply, error) {
 		pkg, err := packageOf(kind, t)
 		if err != nil {
 			return Reply{}, err
@@ -63,11 +65,11 @@ func installVerb(kind schemas.PackageKind) func(*Bot, context.Context, turn) (Re
 // packageOf reads a command, also one that came as one line: the package, then name:, program:, start: and scripts:yes in any
 // order, then arguments for the program.
 func packageOf(kind schemas.PackageKind, t turn) (schemas.Package, error) {
-	ws, err := words(t.args["package"])
+	ws, err := words.Split(t.args["package"])
 	if err != nil {
 		return schemas.Package{}, err
 	}
-	more, err := words(t.args["args"])
+	more, err := words.Split(t.args["args"])
 	if err != nil {
 		return schemas.Package{}, err
 	}
@@ -88,7 +90,7 @@ func packageOf(kind schemas.PackageKind, t turn) (schemas.Package, error) {
 		ws = ws[1:]
 	}
 	p.Name, p.Program, p.Args = name, program, append(ws, more...)
-	if p.Start, err = words(start); err != nil {
+	if p.Start, err = words.Split(start); err != nil {
 		return p, err
 	}
 	switch scripts {
@@ -96,10 +98,10 @@ func packageOf(kind schemas.PackageKind, t turn) (schemas.Package, error) {
 	case "yes":
 		p.Scripts = true
 	default:
-		return p, invalid("scripts are allowed with scripts:yes, or not at all", "")
+		return p, words.Invalid("scripts are allowed with scripts:yes, or not at all", "")
 	}
 	if p.Spec == "" {
-		return p, invalid("a package is needed", "`/mcp install "+string(kind)+" PACKAGE`")
+		return p, words.Invalid("a package is needed", "`/mcp install "+string(kind)+" PACKAGE`")
 	}
 	return p, nil
 }
@@ -122,7 +124,7 @@ func (b *Bot) install(ctx context.Context, t turn, pkg schemas.Package, g *prese
 			return Reply{}, err
 		}
 	}
-	t.tell("looking at " + string(pkg.Kind) + " " + short(clean(pkg.Spec), 80) + " …")
+	t.tell("looking at " + string(pkg.Kind) + " " + words.Short(words.Clean(pkg.Spec), 80) + " …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	plan, err := b.opt.Install.Resolve(look, t.caller.Thread, t.caller.Member, pkg)
@@ -135,7 +137,7 @@ func (b *Bot) install(ctx context.Context, t turn, pkg schemas.Package, g *prese
 	w := wish{by: t.caller, owner: t.caller.Member, plan: plan, spec: pkg}
 	if g != nil {
 		w.model, w.hold, w.hide = true, g.hold, g.hide
-		for _, k := range sorted(g.env) {
+		for _, k := range slices.Sorted(maps.Keys(g.env)) {
 			w.found = append(w.found, schemas.Found{Server: plan.Server.Name, Input: k, Value: schemas.NewSecret(g.env[k]), Where: "env " + k})
 		}
 	}
@@ -157,11 +159,11 @@ func (b *Bot) freeFor(ctx context.Context, t turn, name string) error {
 		return err
 	}
 	if e, ok := cfg.Find(name); ok {
-		hint := "give this one another name: name:" + freeName(clean(name), cfg)
+		hint := "give this one another name: name:" + freeName(words.Clean(name), cfg)
 		if _, installed := b.opt.Install.Folder(e.Server); installed {
-			hint = "`/mcp install upgrade " + clean(name) + "`, or " + hint
+			hint = "`/mcp install upgrade " + words.Clean(name) + "`, or " + hint
 		}
-		return &schemas.Error{Code: schemas.CodeConflict, Text: "there is a server " + clean(name) + " here already", Hint: hint}
+		return &schemas.Error{Code: schemas.CodeConflict, Text: "there is a server " + words.Clean(name) + " here already", Hint: hint}
 	}
 	return nil
 }
@@ -179,7 +181,7 @@ func (b *Bot) installCard(ctx context.Context, w wish) (Reply, error) {
 	blocks := b.cardBlocks(w.shown, nil)
 	blocks = slices.DeleteFunc(blocks, func(x Block) bool { return x.Warning != "" && x.Warning == trust(w.shown) })
 	blocks = slices.Insert(blocks, 1, Block{Facts: w.facts()})
-	blocks = append(blocks, Block{Warning: "This installs and runs what somebody else wrote, and what that depends on. Confirm only if you trust `" + tail(clean(w.plan.Package), 80) + "`."})
+	blocks = append(blocks, Block{Warning: "This installs and runs what somebody else wrote, and what that depends on. Confirm only if you trust `" + words.Tail(words.Clean(w.plan.Package), 80) + "`."})
 	r := Reply{Blocks: blocks}
 	must := w.plan.Must && !w.plan.Spec.Scripts
 	switch {
@@ -223,12 +225,12 @@ func (b *Bot) proposeInstall(ctx context.Context, w wish) (schemas.Proposal, err
 		kind = schemas.Changed
 	}
 	if len(p.Changes) != 1 || p.Changes[0].Kind != kind || p.Changes[0].After == nil {
-		return p, &schemas.Error{Code: schemas.CodeConflict, Text: clean(w.plan.Server.Name) + " changed here meanwhile", Hint: "`/mcp list` shows what there is; ask for the installation again"}
+		return p, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(w.plan.Server.Name) + " changed here meanwhile", Hint: "`/mcp list` shows what there is; ask for the installation again"}
 	}
 	if len(w.shown.Changes) == 1 {
 		seen := w.shown.Changes[0]
 		if p.Changes[0].After.Fingerprint() != seen.After.Fingerprint() || seen.Before != nil && !p.Changes[0].Before.Equal(*seen.Before) {
-			return p, &schemas.Error{Code: schemas.CodeConflict, Text: clean(w.plan.Server.Name) + " would be another server now than the card showed", Hint: "ask for the installation again"}
+			return p, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(w.plan.Server.Name) + " would be another server now than the card showed", Hint: "ask for the installation again"}
 		}
 	}
 	if err := b.placeable(w.by, p.Changes[0]); err != nil {
@@ -277,7 +279,7 @@ func (b *Bot) readDraft(s schemas.Server) (schemas.Import, error) {
 		return in, placeless(in.Problems)
 	}
 	if len(in.Servers) != 1 || in.Servers[0].Server.Remote() || in.Servers[0].Server.Name != s.Name {
-		return in, invalid("that cannot be installed as a server", "`/mcp help install`")
+		return in, words.Invalid("that cannot be installed as a server", "`/mcp help install`")
 	}
 	return in, nil
 }
@@ -341,15 +343,15 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 		return Reply{}, err
 	}
 	inputs, optional := w.inputs()
-	form := &Form{Title: "values for " + clean(w.plan.Server.Name), Submit: "Show what it would do"}
+	form := &Form{Title: "values for " + words.Clean(w.plan.Server.Name), Submit: "Show what it would do"}
 	for _, in := range inputs {
 		own := slices.ContainsFunc(w.plan.Inputs, func(i schemas.Input) bool { return i.ID == in.ID })
-		f := Field{Name: in.ID, Label: clean(in.ID), Kind: "secret", Required: own && !slices.Contains(optional, in.ID), Hint: "empty: it is left out"}
+		f := Field{Name: in.ID, Label: words.Clean(in.ID), Kind: "secret", Required: own && !slices.Contains(optional, in.ID), Hint: "empty: it is left out"}
 		if f.Required {
 			f.Hint = "goes to your vault"
 		}
 		if own && in.Description != "" {
-			f.Hint = short(clean(in.Description), 80) + ", " + f.Hint
+			f.Hint = words.Short(words.Clean(in.Description), 80) + ", " + f.Hint
 		}
 		if !in.Password {
 			f.Kind, f.Default = "", in.Default
@@ -372,7 +374,7 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 			case v != "":
 				w.found = append(w.found, schemas.Found{Server: w.plan.Server.Name, Input: f.Name, Value: schemas.NewSecret(v), Where: "env " + f.Name})
 			case f.Required:
-				return Reply{}, invalid(f.Label+" is needed", "")
+				return Reply{}, words.Invalid(f.Label+" is needed", "")
 			}
 		}
 		b.cards.drop(old)
@@ -383,7 +385,7 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 
 // what names the package for lines and logs.
 func (w wish) what() string {
-	return string(w.plan.Spec.Kind) + " " + tail(clean(w.plan.Package), 120) + " " + w.version(w.plan.Version)
+	return string(w.plan.Spec.Kind) + " " + words.Tail(words.Clean(w.plan.Package), 120) + " " + w.version(w.plan.Version)
 }
 
 // version is short where it is a commit.
@@ -391,13 +393,13 @@ func (w wish) version(v string) string {
 	if w.plan.Spec.Kind == schemas.Git && len(v) == 40 {
 		v = v[:12]
 	}
-	return short(clean(v), 60)
+	return words.Short(words.Clean(v), 60)
 }
 
 // facts is what the card says about the package.
 func (w wish) facts() []Fact {
 	p := w.plan
-	fs := []Fact{{Label: "package", Value: short(clean(p.Package), 300), Note: string(p.Spec.Kind)}}
+	fs := []Fact{{Label: "package", Value: words.Short(words.Clean(p.Package), 300), Note: string(p.Spec.Kind)}}
 	add := func(label, value, note string) {
 		if value != "" {
 			fs = append(fs, Fact{label, value, note})
@@ -412,30 +414,30 @@ func (w wish) facts() []Fact {
 		version = w.version(w.up.From.Version) + " → " + version
 	}
 	add("version", version, age)
-	add("integrity", short(clean(p.Integrity), 160), "what is installed must be exactly this")
+	add("integrity", words.Short(words.Clean(p.Integrity), 160), "what is installed must be exactly this")
 	if p.License == "" {
 		add("license", "unknown", "")
 	}
-	add("license", short(clean(p.License), 100), "")
+	add("license", words.Short(words.Clean(p.License), 100), "")
 	if p.Packages > 0 {
-		add("packages", thousands(p.Packages), "it and what it depends on")
+		add("packages", words.Thousands(p.Packages), "it and what it depends on")
 	}
 	add("contacts", contacts(p), "while it is installed, from your sandbox")
 	if w.up != nil {
-		add("new scripts", short(clean(strings.Join(w.up.NewScripts, "; ")), 300), "")
-		add("new env", short(clean(strings.Join(w.up.NewEnv, ", ")), 300), "left out unless you give values")
+		add("new scripts", words.Short(words.Clean(strings.Join(w.up.NewScripts, "; ")), 300), "")
+		add("new env", words.Short(words.Clean(strings.Join(w.up.NewEnv, ", ")), 300), "left out unless you give values")
 		return fs
 	}
 	if w.model { // what the assistant chose may say where the program sends what it knows
 		for _, f := range w.found {
-			line := f.Input + "=" + shown(f.Value.Reveal())
+			line := f.Input + "=" + words.Arg(f.Value.Reveal())
 			if slices.Contains(w.hide, f.Input) {
-				line = f.Input + "=" + f.Value.String() + ", " + count(len(f.Value.Reveal()), "character", "characters")
+				line = f.Input + "=" + f.Value.String() + ", " + words.Count(len(f.Value.Reveal()), "character", "characters")
 			}
-			add("env", short(line, maxShown), cutNote(line))
+			add("env", words.Short(line, maxShown), cutNote(line))
 		}
 	}
-	add("documents", short(clean(strings.Join(p.Env, ", ")), 300), "names for its environment")
+	add("documents", words.Short(words.Clean(strings.Join(p.Env, ", ")), 300), "names for its environment")
 	return fs
 }
 
@@ -448,7 +450,7 @@ func contacts(p schemas.PackagePlan) string {
 		return "Python's package index"
 	case schemas.Git:
 		if u, err := url.Parse(p.Package); err == nil && u.Host != "" {
-			return clean(u.Host) + ", and the registry of what it depends on"
+			return words.Clean(u.Host) + ", and the registry of what it depends on"
 		}
 	}
 	return ""
@@ -458,11 +460,11 @@ func contacts(p schemas.PackagePlan) string {
 func (w wish) whole() []Block {
 	var lines strings.Builder
 	for _, c := range w.plan.Commands {
-		fmt.Fprintln(&lines, shownLine(c[0], c[1:]))
+		fmt.Fprintln(&lines, words.CommandLine(c[0], c[1:]))
 	}
-	blocks := []Block{{Text: "what installs it, in your sandbox"}, {Code: cleanLines(lines.String())}}
+	blocks := []Block{{Text: "what installs it, in your sandbox"}, {Code: words.Lines(lines.String())}}
 	if len(w.plan.Scripts) > 0 {
-		blocks = append(blocks, Block{Text: "scripts that it brings"}, Block{Code: cleanLines(strings.Join(w.plan.Scripts, "\n"))})
+		blocks = append(blocks, Block{Text: "scripts that it brings"}, Block{Code: words.Lines(strings.Join(w.plan.Scripts, "\n"))})
 	}
 	return blocks
 }

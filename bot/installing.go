@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -33,9 +34,9 @@ func (w *works) begin(thread schemas.ThreadID, server string, owner schemas.Memb
 	}
 	switch {
 	case w.on[key] != "":
-		return nil, &schemas.Error{Code: schemas.CodeConflict, Text: clean(server) + " is being installed already", Hint: "`/mcp list` shows it when it is done"}
+		return nil, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(server) + " is being installed already", Hint: "`/mcp list` shows it when it is done"}
 	case mine >= maxWorks:
-		return nil, &schemas.Error{Code: schemas.CodeConflict, Text: thousands(mine) + " installations of yours go on already", Hint: "wait for one to end"}
+		return nil, &schemas.Error{Code: schemas.CodeConflict, Text: words.Thousands(mine) + " installations of yours go on already", Hint: "wait for one to end"}
 	}
 	if w.on == nil {
 		w.on = map[string]schemas.MemberID{}
@@ -75,7 +76,7 @@ func (b *Bot) carryOut(ctx context.Context, t turn, w wish, scripts bool) (Reply
 		how = ", its scripts may run"
 	}
 	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: w.plan.Server.Name,
-		Detail: "install " + w.what() + ", integrity " + tail(clean(w.plan.Integrity), 24) + how}); err != nil {
+		Detail: "install " + w.what() + ", integrity " + words.Tail(words.Clean(w.plan.Integrity), 24) + how}); err != nil {
 		return Reply{}, err
 	}
 	began := b.opt.Now()
@@ -83,11 +84,11 @@ func (b *Bot) carryOut(ctx context.Context, t turn, w wish, scripts bool) (Reply
 	if err != nil {
 		return b.notInstalled(t, w, log, err), nil
 	}
-	head := clean(w.plan.Server.Name) + " is installed: " + w.what() + " · " + took(b.opt.Now().Sub(began))
+	head := words.Clean(w.plan.Server.Name) + " is installed: " + w.what() + " · " + words.Took(b.opt.Now().Sub(began))
 	var r Reply
 	if w.up != nil {
 		r, err = b.swap(ctx, t, w)
-		head = clean(w.plan.Server.Name) + " is upgraded from " + w.version(w.up.From.Version) + " to " + w.version(w.plan.Version) + " · " + took(b.opt.Now().Sub(began))
+		head = words.Clean(w.plan.Server.Name) + " is upgraded from " + w.version(w.up.From.Version) + " to " + w.version(w.plan.Version) + " · " + words.Took(b.opt.Now().Sub(began))
 	} else {
 		r, err = b.keepInstalled(ctx, t, w)
 	}
@@ -127,7 +128,7 @@ func (b *Bot) withScripts(ctx context.Context, t turn, w wish) (plan schemas.Pac
 // runInstall installs, and tells the newest line of it now and then. When it gives no error, the definition that it gives is
 // the one that was shown.
 func (b *Bot) runInstall(ctx context.Context, t turn, w wish) (schemas.PackageLog, error) {
-	name := clean(w.plan.Server.Name)
+	name := words.Clean(w.plan.Server.Name)
 	t.tell(name + " is being installed …")
 	var mu sync.Mutex
 	newest, told := "", ""
@@ -160,7 +161,7 @@ func (b *Bot) runInstall(ctx context.Context, t turn, w wish) (schemas.PackageLo
 			mu.Unlock()
 			if line != told && strings.TrimSpace(line) != "" {
 				told = line
-				t.tell(name + " is being installed · " + short(bare(line), 120))
+				t.tell(name + " is being installed · " + words.Short(words.Bare(line), 120))
 			}
 		}
 	}
@@ -214,9 +215,9 @@ func (b *Bot) uninstall(ctx context.Context, thread schemas.ThreadID, owner sche
 func (b *Bot) notInstalled(t turn, w wish, log schemas.PackageLog, err error) Reply {
 	r := b.refusal(t.caller, err)
 	r.Private = false
-	text := clean(w.plan.Server.Name) + " was not installed and nothing is stored"
+	text := words.Clean(w.plan.Server.Name) + " was not installed and nothing is stored"
 	if w.up != nil {
-		text = clean(w.plan.Server.Name) + " stays at " + w.version(w.up.From.Version)
+		text = words.Clean(w.plan.Server.Name) + " stays at " + w.version(w.up.From.Version)
 	}
 	r.Blocks = append(r.Blocks, Block{Text: text})
 	r.Blocks = append(r.Blocks, afterNotes(log.Notes[min(len(w.plan.Notes), len(log.Notes)):])...)
@@ -228,7 +229,7 @@ func logBlock(w wish, log schemas.PackageLog) []Block {
 	if strings.TrimSpace(log.Text) == "" {
 		return nil
 	}
-	return []Block{{File: &schemas.File{Name: schemas.Slug(w.plan.Server.Name) + "-install.log.txt", MIME: "text/plain; charset=utf-8", Data: []byte(cleanLines(log.Text))}}}
+	return []Block{{File: &schemas.File{Name: schemas.Slug(w.plan.Server.Name) + "-install.log.txt", MIME: "text/plain; charset=utf-8", Data: []byte(words.Lines(log.Text))}}}
 }
 
 // afterNotes draws what an installation found out.
@@ -255,13 +256,13 @@ func (b *Bot) removedFolder(c schemas.Change) (string, bool) {
 // folderFact says on the card of a removal that what was installed goes with it, and on that of an undo that it may be gone.
 func (b *Bot) folderFact(p schemas.Proposal, c schemas.Change) []Fact {
 	if folder, ok := b.removedFolder(c); ok {
-		return []Fact{{Label: "deletes", Value: clean(folder), Note: "an undo brings the entry back, not what was installed"}}
+		return []Fact{{Label: "deletes", Value: words.Clean(folder), Note: "an undo brings the entry back, not what was installed"}}
 	}
 	if p.Edit.Undo == "" || b.opt.Install == nil || c.After == nil || !runs(c.Kind) {
 		return nil
 	}
 	if folder, ok := b.opt.Install.Folder(*c.After); ok {
-		return []Fact{{Label: "starts from", Value: clean(folder), Note: "if that was deleted, it has to be installed again"}}
+		return []Fact{{Label: "starts from", Value: words.Clean(folder), Note: "if that was deleted, it has to be installed again"}}
 	}
 	return nil
 }
@@ -284,11 +285,11 @@ func (b *Bot) uninstalled(ctx context.Context, p schemas.Proposal) []Block {
 		}
 		switch {
 		case err == nil && slices.ContainsFunc(cfg.Entries, other):
-			blocks = append(blocks, Block{Text: clean(folder) + " stays, since another server starts from there"})
+			blocks = append(blocks, Block{Text: words.Clean(folder) + " stays, since another server starts from there"})
 		case err == nil && c.Owner != "" && b.uninstall(ctx, p.Thread, c.Owner, *c.Before):
-			blocks = append(blocks, Block{Text: clean(folder) + " is deleted from the sandbox"})
+			blocks = append(blocks, Block{Text: words.Clean(folder) + " is deleted from the sandbox"})
 		default:
-			blocks = append(blocks, Block{Text: clean(folder) + " could not be deleted from the sandbox; it holds no secrets"})
+			blocks = append(blocks, Block{Text: words.Clean(folder) + " could not be deleted from the sandbox; it holds no secrets"})
 		}
 	}
 	return blocks

@@ -2,98 +2,14 @@ package bot
 
 import (
 	"strings"
-	"unicode"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
-// cutSpace splits a text at its first white space.
-func cutSpace(s string) (first, rest string) {
-	s = strings.TrimSpace(s)
-	i := strings.IndexFunc(s, unicode.IsSpace)
-	if i < 0 {
-		return s, ""
-	}
-	return s[:i], strings.TrimSpace(s[i:])
-}
-
-// word takes one word off a typed line: quotes hold words together, a backslash escapes a space, a quote or itself and is
-// plain in front of anything else, so that C:\Users stays as it is.
-func word(s string) (w, rest string, err error) {
-	s = strings.TrimLeftFunc(s, unicode.IsSpace)
-	var b strings.Builder
-	var open rune
-	skip := false
-	for i, r := range s {
-		switch {
-		case skip:
-			skip = false
-			b.WriteRune(r)
-		case r == '\\' && open != '\'' && escapes(s[i+1:], open):
-			skip = true
-		case open != 0 && r == open:
-			open = 0
-		case open != 0:
-			b.WriteRune(r)
-		case r == '"' || r == '\'':
-			open = r
-		case unicode.IsSpace(r):
-			return b.String(), s[i:], nil
-		default:
-			b.WriteRune(r)
-		}
-	}
-	if open != 0 {
-		return "", "", invalid("a quote ("+string(open)+") is not closed", "")
-	}
-	return b.String(), "", nil
-}
-
-func escapes(next string, open rune) bool {
-	if next == "" {
-		return false
-	}
-	if open == '"' {
-		return next[0] == '"' || next[0] == '\\'
-	}
-	return strings.ContainsRune(" \t\"'\\", rune(next[0]))
-}
-
-// words splits a line as a shell does, without expanding anything.
-func words(s string) ([]string, error) {
-	var all []string
-	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
-		w, rest, err := word(s)
-		if err != nil {
-			return nil, err
-		}
-		all, s = append(all, w), rest
-	}
-	return all, nil
-}
-
-// quote writes one argument so that words reads it back.
-func quote(arg string) string {
-	switch {
-	case plainWord(arg):
-		return arg
-	case !strings.Contains(arg, "'"):
-		return "'" + arg + "'"
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(arg) + `"`
-}
-
-func quoteAll(args []string) string {
-	quoted := make([]string, len(args))
-	for i, a := range args {
-		quoted[i] = quote(a)
-	}
-	return strings.Join(quoted, " ")
-}
-
 // looksLikeConfig reports whether a text without a command is a pasted config.
 func looksLikeConfig(s string) bool {
-	inner := unfence(s)
+	inner := words.Unfence(s)
 	if strings.HasPrefix(s, "```") && (strings.Contains(inner, "mcpServers") || strings.Contains(inner, "mcp_servers")) {
 		return true
 	}
@@ -108,8 +24,8 @@ func (b *Bot) parse(line string) (*verb, map[string]string, error) {
 	if looksLikeConfig(line) {
 		line = "add-json " + line
 	}
-	first, rest := cutSpace(line)
-	second, after := cutSpace(rest)
+	first, rest := words.CutSpace(line)
+	second, after := words.CutSpace(rest)
 	v, left := b.find([]string{first, second})
 	if v == nil {
 		if first == "chat" {
@@ -140,7 +56,7 @@ func (v *verb) read(rest string) (map[string]string, error) {
 		if !a.Required && i+1 < len(v.Args) && v.Args[i+1].Kind == "json" && strings.ContainsRune("{[`\"#/", rune(rest[0])) {
 			continue
 		}
-		w, left, err := word(rest)
+		w, left, err := words.First(rest)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +66,7 @@ func (v *verb) read(rest string) (map[string]string, error) {
 		args[a.Name], rest = w, left
 	}
 	if strings.TrimSpace(rest) != "" {
-		return nil, invalid("there is more in that line than `"+slash(v.Name)+"` takes", "`"+v.line()+"`")
+		return nil, words.Invalid("there is more in that line than `"+slash(v.Name)+"` takes", "`"+v.line()+"`")
 	}
 	return args, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -56,13 +57,13 @@ func (b *Bot) list(ctx context.Context, t turn) (Reply, error) {
 func (b *Bot) row(c schemas.Caller, s schemas.Status) Row {
 	state := string(s.State)
 	if s.State == schemas.Needs {
-		state = "needs " + clean(strings.Join(s.Needs, ", "))
+		state = "needs " + words.Clean(strings.Join(s.Needs, ", "))
 	}
-	ts := count(s.Tools, "tool", "tools")
+	ts := words.Count(s.Tools, "tool", "tools")
 	if s.Tools == 0 && s.State != schemas.Ready && s.State != schemas.Failed {
 		ts = ""
 	}
-	return Row{State: s.State, Cells: []string{clean(s.Name), state, ts, ownerText(c, s), b.rowNote(c, s)}}
+	return Row{State: s.State, Cells: []string{words.Clean(s.Name), state, ts, ownerText(c, s), b.rowNote(c, s)}}
 }
 
 func ownerText(c schemas.Caller, s schemas.Status) string {
@@ -74,23 +75,23 @@ func ownerText(c schemas.Caller, s schemas.Status) string {
 	case s.Owner == c.Member:
 		return "yours"
 	}
-	return at(s.Owner, s.OwnerName)
+	return words.At(s.Owner, s.OwnerName)
 }
 
 func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 	var notes []string
 	add := func(ns ...string) { notes = append(notes, ns...) }
-	name := clean(s.Name)
+	name := words.Clean(s.Name)
 	if s.RunsAs != "" && s.Kind == schemas.Connector {
-		as := clean(s.RunsAs)
-		if as == at(c.Member, c.Name) {
+		as := words.Clean(s.RunsAs)
+		if as == words.At(c.Member, c.Name) {
 			as = "you"
 		}
 		add("runs as " + as)
 	}
 	switch s.State {
 	case schemas.Ready:
-		up := "up " + took(b.opt.Now().Sub(s.Since))
+		up := "up " + words.Took(b.opt.Now().Sub(s.Since))
 		switch {
 		case s.Since.IsZero():
 			up = ""
@@ -98,25 +99,25 @@ func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 			up = "just started"
 		}
 		if s.Calls > 0 {
-			up = strings.TrimPrefix(up+", "+count(s.Calls, "call", "calls"), ", ")
+			up = strings.TrimPrefix(up+", "+words.Count(s.Calls, "call", "calls"), ", ")
 		}
 		if up != "" {
 			add(up)
 		}
 	case schemas.Starting:
 		if s.Why != "" {
-			add(short(clean(s.Why), 160), "`/mcp doctor "+name+"`")
+			add(words.Short(words.Clean(s.Why), 160), "`/mcp doctor "+name+"`")
 		}
 	case schemas.Idle:
 		add("starts when it is needed")
 	case schemas.Needs:
 		if s.Owner != c.Member && s.Owner != "" {
-			add("ask " + at(s.Owner, s.OwnerName) + " to give it")
+			add("ask " + words.At(s.Owner, s.OwnerName) + " to give it")
 		} else {
-			add("`/mcp secrets set " + clean(strings.Join(s.Needs[:min(1, len(s.Needs))], "")) + "`")
+			add("`/mcp secrets set " + words.Clean(strings.Join(s.Needs[:min(1, len(s.Needs))], "")) + "`")
 		}
 	case schemas.Failed:
-		add(short(clean(s.Why), 160), "`/mcp doctor "+name+"`")
+		add(words.Short(words.Clean(s.Why), 160), "`/mcp doctor "+name+"`")
 	case schemas.PendingState:
 		add("`/mcp enable " + name + "` shows it")
 	case schemas.Off:
@@ -130,7 +131,7 @@ func (b *Bot) rowNote(c schemas.Caller, s schemas.Status) string {
 		add("a change waits for approval, the approved one goes on · `/mcp enable " + name + "`")
 	}
 	if len(s.HeldTools) > 0 {
-		add(count(len(s.HeldTools), "tool", "tools") + " held: " + short(clean(strings.Join(s.HeldTools, ", ")), 80) + " · `/mcp enable " + name + "`")
+		add(words.Count(len(s.HeldTools), "tool", "tools") + " held: " + words.Short(words.Clean(strings.Join(s.HeldTools, ", ")), 80) + " · `/mcp enable " + name + "`")
 	}
 	return strings.Join(notes, " · ")
 }
@@ -142,14 +143,14 @@ func unreadable(ps schemas.Problems) []Block {
 	}
 	shown := make([]schemas.Problem, len(ps))
 	for i, p := range ps {
-		p.Text, p.Hint, p.Excerpt, p.Server = clean(p.Text), clean(p.Hint), clean(p.Excerpt), clean(p.Server)
+		p.Text, p.Hint, p.Excerpt, p.Server = words.Clean(p.Text), words.Clean(p.Hint), words.Clean(p.Excerpt), words.Clean(p.Server)
 		shown[i] = p
 	}
 	file := ps[0].File
 	if file == "" {
 		file = "a file"
 	}
-	return []Block{{Text: clean(file) + " cannot be read; the last good state runs on"}, {Problems: shown}}
+	return []Block{{Text: words.Clean(file) + " cannot be read; the last good state runs on"}, {Problems: shown}}
 }
 
 // show opens one server.
@@ -162,31 +163,31 @@ func (b *Bot) show(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	head := clean(e.Name) + " is " + string(s.State)
+	head := words.Clean(e.Name) + " is " + string(s.State)
 	if s.State == schemas.Needs {
-		head = clean(e.Name) + " needs " + clean(strings.Join(s.Needs, ", "))
+		head = words.Clean(e.Name) + " needs " + words.Clean(strings.Join(s.Needs, ", "))
 	}
 	facts := []Fact{{Label: "kind", Value: string(e.Kind)}, {Label: "owner", Value: ownerText(t.caller, s)}}
 	if e.Title != "" && e.Title != e.Name {
-		facts = append(facts, Fact{Label: "written", Value: clean(e.Title)})
+		facts = append(facts, Fact{Label: "written", Value: words.Clean(e.Title)})
 	}
 	if e.Remote() {
-		facts = append(facts, Fact{Label: "sends to", Value: clean(safeURL(e.URL))})
+		facts = append(facts, Fact{Label: "sends to", Value: words.Clean(words.SafeURL(e.URL))})
 	} else {
-		facts = append(facts, Fact{Label: "runs", Value: shownLine(e.Command, e.Args)}, Fact{Label: "where", Value: clean(b.opt.Place(t.caller.Thread).Where)})
+		facts = append(facts, Fact{Label: "runs", Value: words.CommandLine(e.Command, e.Args)}, Fact{Label: "where", Value: words.Clean(b.opt.Place(t.caller.Thread).Where)})
 	}
 	if note := b.rowNote(t.caller, s); note != "" {
 		facts = append(facts, Fact{Label: "now", Value: note})
 	}
 	if s.Tools > 0 {
-		facts = append(facts, Fact{Label: "tools", Value: count(s.Tools, "tool", "tools") + ", " + about(s.Tokens) + " tokens", Note: "`/mcp tools " + clean(e.Name) + "`"})
+		facts = append(facts, Fact{Label: "tools", Value: words.Count(s.Tools, "tool", "tools") + ", " + words.About(s.Tokens) + " tokens", Note: "`/mcp tools " + words.Clean(e.Name) + "`"})
 	}
 	if e.Approval != nil {
-		facts = append(facts, Fact{Label: "approved", Value: "by " + at(e.Approval.By, e.Approval.ByName) + ", " + e.Approval.At.UTC().Format("2006-01-02 15:04 UTC")})
+		facts = append(facts, Fact{Label: "approved", Value: "by " + words.At(e.Approval.By, e.Approval.ByName) + ", " + e.Approval.At.UTC().Format("2006-01-02 15:04 UTC")})
 	}
 	r := Reply{Blocks: append(unreadable(cfg.Problems), Block{Text: head}, Block{Facts: facts}, Block{Code: definition(e.Server)})}
 	if s.Stderr != "" && t.caller.Role > schemas.Guest {
-		r.Blocks = append(r.Blocks, Block{Text: "last lines on its standard error"}, Block{Code: cleanLines(s.Stderr)})
+		r.Blocks = append(r.Blocks, Block{Text: "last lines on its standard error"}, Block{Code: words.Lines(s.Stderr)})
 	}
 	if t.caller.Role > schemas.Guest && (s.State == schemas.Ready || s.State == schemas.Idle) {
 		r.Blocks = append(r.Blocks, b.offered(ctx, t, s)...)
@@ -209,7 +210,7 @@ func (b *Bot) offered(ctx context.Context, t turn, s schemas.Status) []Block {
 		tab := &Table{Columns: []string{"resource", "", ""}}
 		for _, r := range rs {
 			if r.Server == s.Name && len(tab.Rows) < 100 {
-				tab.Rows = append(tab.Rows, Row{Cells: []string{"@" + clean(r.Server) + ":" + short(clean(r.URI), 200), clean(r.Name), firstLine(r.Description, 80)}})
+				tab.Rows = append(tab.Rows, Row{Cells: []string{"@" + words.Clean(r.Server) + ":" + words.Short(words.Clean(r.URI), 200), words.Clean(r.Name), words.FirstLine(r.Description, 80)}})
 			}
 		}
 		if len(tab.Rows) > 0 {
@@ -250,7 +251,7 @@ func (b *Bot) tools(ctx context.Context, t turn) (Reply, error) {
 		return b.oneTool(cfg, t, ts[i]), nil
 	}
 	if _, ok := cfg.Find(name); !ok && name != "" {
-		return Reply{}, notFound("server or tool", name, append(names(cfg), fulls(ts)...), "`/mcp list` shows all servers")
+		return Reply{}, words.NotFound("server or tool", name, append(names(cfg), fulls(ts)...), "`/mcp list` shows all servers")
 	}
 	tab := &Table{Columns: []string{"tool", "", "what it does"}}
 	n, tokens, last := 0, 0, ""
@@ -259,15 +260,15 @@ func (b *Bot) tools(ctx context.Context, t turn) (Reply, error) {
 			continue
 		}
 		if x.Server != last {
-			tab.Rows, last = append(tab.Rows, Row{Head: clean(x.Server)}), x.Server
+			tab.Rows, last = append(tab.Rows, Row{Head: words.Clean(x.Server)}), x.Server
 		}
 		n, tokens = n+1, tokens+x.Tokens
-		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(x.Full()), mark(cfg, t.caller, x, b), firstLine(x.Description, 90)}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(x.Full()), mark(cfg, t.caller, x, b), words.FirstLine(x.Description, 90)}})
 	}
 	if n == 0 {
 		return Reply{Blocks: []Block{{Text: "no tools yet · `/mcp list` shows the servers"}}}, nil
 	}
-	return Reply{Blocks: []Block{{Text: count(n, "tool", "tools") + ", " + about(tokens) + " tokens"}, {Table: tab}}}, nil
+	return Reply{Blocks: []Block{{Text: words.Count(n, "tool", "tools") + ", " + words.About(tokens) + " tokens"}, {Table: tab}}}, nil
 }
 
 func fulls(ts []schemas.Tool) []string {
@@ -301,12 +302,12 @@ func (b *Bot) oneTool(cfg schemas.Config, t turn, x schemas.Tool) Reply {
 	if d.Why != "" {
 		why += " · " + d.Why
 	}
-	facts := []Fact{{Label: "call", Value: why}, {Label: "for models", Value: clean(x.Model)}, {Label: "cost", Value: about(x.Tokens) + " tokens"}}
-	r := Reply{Blocks: []Block{{Text: clean(x.Full())}, {Facts: facts}}}
+	facts := []Fact{{Label: "call", Value: why}, {Label: "for models", Value: words.Clean(x.Model)}, {Label: "cost", Value: words.About(x.Tokens) + " tokens"}}
+	r := Reply{Blocks: []Block{{Text: words.Clean(x.Full())}, {Facts: facts}}}
 	if x.Description != "" {
-		r.Blocks = append(r.Blocks, Block{Code: cleanLines(x.Description)})
+		r.Blocks = append(r.Blocks, Block{Code: words.Lines(x.Description)})
 	}
-	return append1(r, Block{Code: cleanLines(indent(x.Input))})
+	return append1(r, Block{Code: words.Lines(indent(x.Input))})
 }
 
 func append1(r Reply, bs ...Block) Reply {

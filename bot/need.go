@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -33,12 +34,12 @@ func (b *Bot) offerNeeds(t turn, r Reply, needy []schemas.Status) Reply {
 		}
 	}
 	if len(ids) > 0 {
-		r.Choices = []Choice{{Key: "give", Label: "Give " + short(clean(strings.Join(ids, ", ")), 60), Style: "primary"}}
+		r.Choices = []Choice{{Key: "give", Label: "Give " + words.Short(words.Clean(strings.Join(ids, ", ")), 60), Style: "primary"}}
 	}
 	for _, n := range unsigned {
 		label := "Connect yours"
 		if len(unsigned) > 1 {
-			label += ": " + clean(n)
+			label += ": " + words.Clean(n)
 		}
 		r.Choices = append(r.Choices, Choice{Key: "connect:" + n, Label: label})
 	}
@@ -79,18 +80,18 @@ func (b *Bot) giveForm(ctx context.Context, t turn, ids []string, only string) (
 	}
 	form := &Form{Title: "values for your vault", Submit: "Put into the vault"}
 	for _, id := range ids {
-		f := Field{Name: id, Label: clean(id), Kind: "secret", Required: true}
+		f := Field{Name: id, Label: words.Clean(id), Kind: "secret", Required: true}
 		var uses []string
 		for _, e := range users(cfg, t.caller, id, only) {
 			uses = append(uses, e.Name)
 		}
-		f.Hint = "for " + clean(strings.Join(uses, ", "))
+		f.Hint = "for " + words.Clean(strings.Join(uses, ", "))
 		for _, in := range cfg.Inputs {
 			if in.ID != id {
 				continue
 			}
 			if in.Description != "" {
-				f.Hint = short(clean(in.Description), 80) + ", " + f.Hint
+				f.Hint = words.Short(words.Clean(in.Description), 80) + ", " + f.Hint
 			}
 			if !in.Password && in.Default != "" { // a value with a public default is none to hide
 				f.Kind, f.Default = "", in.Default
@@ -116,13 +117,13 @@ func (b *Bot) give(ctx context.Context, t turn, ids []string, only string, value
 	for _, id := range ids {
 		v := strings.TrimRight(values[id], "\r\n")
 		if v == "" {
-			return Reply{}, invalid(clean(id)+" is needed", "`/mcp secrets set "+clean(id)+"` asks again")
+			return Reply{}, words.Invalid(words.Clean(id)+" is needed", "`/mcp secrets set "+words.Clean(id)+"` asks again")
 		}
 	}
 	for _, id := range ids {
 		es := users(cfg, t.caller, id, only)
 		if len(es) == 0 {
-			return Reply{}, notFound("server of yours that uses", id, nil, "`/mcp list` shows what is needed")
+			return Reply{}, words.NotFound("server of yours that uses", id, nil, "`/mcp list` shows what is needed")
 		}
 		for _, e := range es {
 			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: e.Name, Detail: "set " + id}); err != nil {
@@ -137,9 +138,9 @@ func (b *Bot) give(ctx context.Context, t turn, ids []string, only string, value
 			}
 		}
 	}
-	text := clean(strings.Join(ids, ", ")) + " is in your vault"
+	text := words.Clean(strings.Join(ids, ", ")) + " is in your vault"
 	if len(ids) > 1 {
-		text = clean(strings.Join(ids, ", ")) + " are in your vault"
+		text = words.Clean(strings.Join(ids, ", ")) + " are in your vault"
 	}
 	return b.up(ctx, t, started, started, []Block{{Text: text}})
 }
@@ -167,7 +168,7 @@ func (b *Bot) up(ctx context.Context, t turn, names, fresh []string, blocks []Bl
 		default: // it is off or waits for approval
 			continue
 		}
-		t.tell(clean(n) + " is starting …")
+		t.tell(words.Clean(n) + " is starting …")
 	}
 	done, err := b.bring(ctx, t, func(ctx context.Context) error {
 		if err := b.restart(ctx, t.caller.Thread, again); err != nil || !apply {

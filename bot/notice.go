@@ -10,6 +10,7 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -124,7 +125,7 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 	now.broken = len(e.Problems) > 0
 	var line []Block
 	if e.By != nil && !now.broken { // another bobbin asked, showed and wrote it down
-		line = []Block{{Text: at(e.By.By, e.By.ByName) + " changed the config" + inDoor(e.By.Door) + ": " + short(clean(e.By.Summary), 200)}}
+		line = []Block{{Text: words.At(e.By.By, e.By.ByName) + " changed the config" + inDoor(e.By.Door) + ": " + words.Short(words.Clean(e.By.Summary), 200)}}
 		e.Removed, e.Waiting = nil, nil
 	}
 	switch {
@@ -199,7 +200,7 @@ func (b *Bot) outside(ctx context.Context, e schemas.Edited) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()
-	b.noted(ctx, schemas.Caller{Thread: e.Thread}, schemas.Record{Event: schemas.EventOutside, Detail: short(clean(strings.Join(parts, " · ")), 300)})
+	b.noted(ctx, schemas.Caller{Thread: e.Thread}, schemas.Record{Event: schemas.EventOutside, Detail: words.Short(words.Clean(strings.Join(parts, " · ")), 300)})
 }
 
 func (b *Bot) editedCard(e schemas.Edited) Reply {
@@ -216,14 +217,14 @@ func (b *Bot) editedCard(e schemas.Edited) Reply {
 	r := Reply{Blocks: []Block{{Text: file + " was edited outside of chat"}}}
 	var facts []Fact
 	for _, n := range e.Removed {
-		facts = append(facts, Fact{Label: "removed", Value: clean(n), Note: "stopped"})
+		facts = append(facts, Fact{Label: "removed", Value: words.Clean(n), Note: "stopped"})
 	}
 	for _, c := range e.Waiting {
 		note := "waits for approval"
 		if c.Kind == schemas.Changed {
-			note = clean(strings.Join(c.Fields, ", ")) + "; waits for approval, the running one goes on"
+			note = words.Clean(strings.Join(c.Fields, ", ")) + "; waits for approval, the running one goes on"
 		}
-		facts = append(facts, Fact{Label: string(c.Kind), Value: clean(c.Server), Note: note})
+		facts = append(facts, Fact{Label: string(c.Kind), Value: words.Clean(c.Server), Note: note})
 	}
 	if e.Policy {
 		facts = append(facts, Fact{Label: "rules", Value: "policy.json holds as it stands now", Note: "`/mcp policy show`"})
@@ -236,7 +237,7 @@ func (b *Bot) editedCard(e schemas.Edited) Reply {
 	for _, c := range e.Waiting {
 		if c.After != nil {
 			if len(e.Waiting) > 1 {
-				r.Blocks = append(r.Blocks, Block{Text: clean(c.Server)})
+				r.Blocks = append(r.Blocks, Block{Text: words.Clean(c.Server)})
 			}
 			r.Blocks = append(r.Blocks, Block{Facts: changeFacts(p, schemas.Change{Server: c.Server, Kind: schemas.Added, After: c.After, Remote: c.Remote})})
 		}
@@ -272,7 +273,7 @@ func waitingDiffs(waiting []schemas.Change) []Block {
 		if c.Before != nil {
 			before = indented(*c.Before)
 		}
-		blocks = append(blocks, Block{Text: clean(c.Server)}, Block{Diff: diffText(noHeader(udiff.Unified("a", "b", before, indented(*c.After))))}, Block{Code: definition(*c.After)})
+		blocks = append(blocks, Block{Text: words.Clean(c.Server)}, Block{Diff: words.Diff(noHeader(udiff.Unified("a", "b", before, indented(*c.After))))}, Block{Code: definition(*c.After)})
 	}
 	return blocks
 }

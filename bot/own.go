@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -110,7 +111,7 @@ func (b *Bot) CallOwn(ctx context.Context, c schemas.Caller, name string, args j
 
 func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error) {
 	if !c.Thread.Valid() || !c.Member.Valid() || c.Role < schemas.Guest || c.Role > schemas.Owner {
-		return schemas.Result{}, invalid("this thread or member has no usable id", "")
+		return schemas.Result{}, words.Invalid("this thread or member has no usable id", "")
 	}
 	if c.Role < schemas.Member {
 		return schemas.Result{}, guestRefusal()
@@ -121,7 +122,7 @@ func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args j
 		for _, t := range b.OwnTools(ctx, c) {
 			known = append(known, t.Name)
 		}
-		return schemas.Result{}, notFound("tool", name, known, "")
+		return schemas.Result{}, words.NotFound("tool", name, known, "")
 	}
 	if err := b.own[i].arguments(args); err != nil {
 		return schemas.Result{}, err
@@ -153,14 +154,14 @@ func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args j
 func waryOf(p schemas.Policy, wary []string) string {
 	var others []string
 	for _, server := range wary {
-		if server = short(clean(server), 60); server != ownServer && !p.Trusts(server) && !slices.Contains(others, server) {
+		if server = words.Short(words.Clean(server), 60); server != ownServer && !p.Trusts(server) && !slices.Contains(others, server) {
 			others = append(others, server)
 		}
 	}
 	if len(others) == 0 {
 		return ""
 	}
-	return short(strings.Join(others, ", "), 200) + " answered before it in this turn"
+	return words.Short(strings.Join(others, ", "), 200) + " answered before it in this turn"
 }
 
 // worded makes every error one with words; what is nobody's business but the operator's becomes a reference number.
@@ -179,7 +180,7 @@ func (b *Bot) worded(c schemas.Caller, err error) error {
 // arguments checks what a model gave against the schema; all mistakes at once, and no value in them.
 func (t ownTool) arguments(args json.RawMessage) error {
 	if len(args) > maxText {
-		return &schemas.Error{Code: schemas.CodeTooLarge, Text: "the arguments are " + size(len(args)) + "; at most " + size(maxText)}
+		return &schemas.Error{Code: schemas.CodeTooLarge, Text: "the arguments are " + words.Size(len(args)) + "; at most " + words.Size(maxText)}
 	}
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
@@ -188,7 +189,7 @@ func (t ownTool) arguments(args json.RawMessage) error {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil || len(bytes.TrimSpace(args[d.InputOffset():])) > 0 {
-		return invalid("the arguments of "+t.Name+" are no JSON object", "")
+		return words.Invalid("the arguments of "+t.Name+" are no JSON object", "")
 	}
 	err := t.check.Validate(v)
 	if err == nil {
@@ -196,11 +197,11 @@ func (t ownTool) arguments(args json.RawMessage) error {
 	}
 	wrong, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return invalid("the arguments of "+t.Name+" cannot be checked", "")
+		return words.Invalid("the arguments of "+t.Name+" cannot be checked", "")
 	}
 	var said []string
 	mistaken(wrong, &said)
-	return invalid(t.Name+": "+strings.Join(said, "; "), "its input schema says what it takes")
+	return words.Invalid(t.Name+": "+strings.Join(said, "; "), "its input schema says what it takes")
 }
 
 // mistaken words the leaves of a validation error.
@@ -214,7 +215,7 @@ func mistaken(e *jsonschema.ValidationError, said *[]string) {
 		at = plain
 	}
 	if at != "" {
-		at = short(clean(at), 100) + ": "
+		at = words.Short(words.Clean(at), 100) + ": "
 	}
 	text := ""
 	switch {
@@ -232,7 +233,7 @@ func mistaken(e *jsonschema.ValidationError, said *[]string) {
 	case keyword == "enum":
 		text = at + "must be npm, git or pip"
 	default:
-		text = at + short(clean(e.Message), 200)
+		text = at + words.Short(words.Clean(e.Message), 200)
 	}
 	if !slices.Contains(*said, text) {
 		*said = append(*said, text)
@@ -253,7 +254,7 @@ const mask = "***"
 
 // masked refuses what a model took from the masked arguments of a call before.
 func masked(name string) error {
-	return invalid("env "+name+": "+mask+" is how a value is hidden, not a value", "leave it empty, and the member is asked for it")
+	return words.Invalid("env "+name+": "+mask+" is how a value is hidden, not a value", "leave it empty, and the member is asked for it")
 }
 
 // OwnArgs gives the arguments of a call of one of OwnTools as they may be shown and written down: without the values of env.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -37,7 +38,7 @@ type ended struct {
 func (b *Bot) wished(ctx context.Context, c schemas.Caller, what, wary string, r Reply) (ended, error) {
 	waiting, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
 	defer cancel()
-	head := []Block{{Text: "the assistant wants to " + what + ", for " + at(c.Member, c.Name)}}
+	head := []Block{{Text: "the assistant wants to " + what + ", for " + words.At(c.Member, c.Name)}}
 	if wary != "" {
 		head = append(head, Block{Warning: wary + ", and may have told it to."})
 	}
@@ -48,7 +49,7 @@ func (b *Bot) wished(ctx context.Context, c schemas.Caller, what, wary string, r
 		b.cards.drop(r.ID)
 		return ended{}, &schemas.Error{Code: schemas.CodeAsk, Text: "to " + what + " needs a yes first, and nobody could be asked", Hint: "open the thread in a chat door"}
 	}
-	b.publish(Notice{Thread: c.Thread, Reply: Reply{Blocks: []Block{{Text: "waiting for " + at(c.Member, c.Name) + " to let the assistant " + what}}}}, c.Member)
+	b.publish(Notice{Thread: c.Thread, Reply: Reply{Blocks: []Block{{Text: "waiting for " + words.At(c.Member, c.Name) + " to let the assistant " + what}}}}, c.Member)
 	defer b.askDone(w.ask)
 	select {
 	case e := <-w.ended:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -45,7 +46,7 @@ func ownCall[T any](args json.RawMessage) (in T, err error) {
 		args = json.RawMessage("{}")
 	}
 	if err := json.Unmarshal(args, &in); err != nil {
-		return in, invalid("the arguments are no JSON object", "")
+		return in, words.Invalid("the arguments are no JSON object", "")
 	}
 	return in, nil
 }
@@ -101,7 +102,7 @@ func (b *Bot) ownConnect(ctx context.Context, c schemas.Caller, args json.RawMes
 		r.Private = true
 		r.Blocks = append(r.Blocks, Block{Facts: facts})
 	}
-	end, err := b.wished(ctx, c, "connect "+clean(s.Name), wary, r)
+	end, err := b.wished(ctx, c, "connect "+words.Clean(s.Name), wary, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -119,28 +120,28 @@ func (b *Bot) ownDraft(name string, s schemas.Server, remember bool) (schemas.Ed
 	if len(im.Problems) > 0 {
 		var said []string
 		for _, p := range placeless(im.Problems) {
-			said = append(said, cleanText(p.String()))
+			said = append(said, words.Text(p.String()))
 		}
-		return schemas.Edit{}, nil, invalid(strings.Join(said, "; "), "")
+		return schemas.Edit{}, nil, words.Invalid(strings.Join(said, "; "), "")
 	}
 	if len(im.Servers) != 1 || im.Servers[0].Server.Remote() {
-		return schemas.Edit{}, nil, invalid("that is no program to start", "remote servers are added by the member, with `/mcp connect URL`")
+		return schemas.Edit{}, nil, words.Invalid("that is no program to start", "remote servers are added by the member, with `/mcp connect URL`")
 	}
 	d := im.Servers[0]
 	env, taken := maps.Clone(d.Server.Env), d.Server.Inputs()
 	var facts []Fact
-	for _, k := range sorted(s.Env) {
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		if s.Env[k] == mask {
 			return schemas.Edit{}, nil, masked(k)
 		}
 	}
-	for _, k := range sorted(env) {
+	for _, k := range slices.Sorted(maps.Keys(env)) {
 		ref := schemas.InputRef.FindString(env[k])
 		switch {
 		case ref != "" && ref == env[k]:
 			continue
 		case ref != "":
-			return schemas.Edit{}, nil, invalid("env "+k+": a value is given whole, or is ${input:NAME} and nothing else", "")
+			return schemas.Edit{}, nil, words.Invalid("env "+k+": a value is given whole, or is ${input:NAME} and nothing else", "")
 		}
 		id := k
 		for n := 2; slices.Contains(taken, id); n++ {
@@ -149,8 +150,8 @@ func (b *Bot) ownDraft(name string, s schemas.Server, remember bool) (schemas.Ed
 		taken = append(taken, id)
 		d.Found = append(d.Found, schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(env[k]), Where: "env " + k})
 		im.Inputs = append(im.Inputs, schemas.Input{Type: "promptString", ID: id, Password: true})
-		line := k + "=" + shown(env[k])
-		facts = append(facts, Fact{Label: map[bool]string{true: "env"}[len(facts) == 0], Value: short(line, maxShown), Note: cutNote(line)})
+		line := k + "=" + words.Arg(env[k])
+		facts = append(facts, Fact{Label: map[bool]string{true: "env"}[len(facts) == 0], Value: words.Short(line, maxShown), Note: cutNote(line)})
 		env[k] = "${input:" + id + "}"
 	}
 	d.Server.Env = env
@@ -175,14 +176,14 @@ func (b *Bot) ownConnected(ctx context.Context, c schemas.Caller, s schemas.Serv
 		return schemas.Result{}, err
 	}
 	if len(all) == 0 {
-		return schemas.Result{}, &schemas.Error{Code: schemas.CodeNotFound, Text: clean(s.Name) + " is gone again", Hint: ownList + " shows what there is"}
+		return schemas.Result{}, &schemas.Error{Code: schemas.CodeNotFound, Text: words.Clean(s.Name) + " is gone again", Hint: ownList + " shows what there is"}
 	}
 	one := all[0]
 	one.Log = log
 	switch st.State {
 	case schemas.Failed:
 		one.Message = "NOT connected; the entry is stored as changed, and `/mcp undo` takes that back"
-		one.Stderr = tailText(cleanLines(st.Stderr), ownTail)
+		one.Stderr = tailText(words.Lines(st.Stderr), ownTail)
 		if fresh {
 			if one.Message = "NOT connected, nothing stored"; b.takeBack(ctx, c, s) != nil {
 				one.Message = "NOT connected; the entry could not be taken back and is stored as failed"
@@ -190,9 +191,9 @@ func (b *Bot) ownConnected(ctx context.Context, c schemas.Caller, s schemas.Serv
 			one.Tools = []string{}
 		}
 	case schemas.Needs, schemas.NeedsConnect:
-		one.Message = "stored, NOT connected yet: the member has to give " + clean(strings.Join(st.Needs, ", ")) + ", for which they were asked where nobody else sees it"
+		one.Message = "stored, NOT connected yet: the member has to give " + words.Clean(strings.Join(st.Needs, ", ")) + ", for which they were asked where nobody else sees it"
 	case schemas.Ready, schemas.Held:
-		one.Message = "connected: " + count(len(one.Tools), "tool", "tools")
+		one.Message = "connected: " + words.Count(len(one.Tools), "tool", "tools")
 	case schemas.Starting:
 		one.Message = "stored, and still starting; " + ownList + " shows when it is connected"
 	default:
@@ -259,7 +260,7 @@ func (b *Bot) takeBack(ctx context.Context, c schemas.Caller, s schemas.Server) 
 	if err := b.opt.Forget.Forget(ctx, c.Thread, s.Name); err != nil {
 		b.opt.Log.Error("values of a server that was taken back stay", "thread", c.Thread, "server", s.Name, "err", err)
 	}
-	b.publish(Notice{Thread: c.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: clean(s.Name) + " did not start, so it was taken back; nothing of it is stored"}}}}, "")
+	b.publish(Notice{Thread: c.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: words.Clean(s.Name) + " did not start, so it was taken back; nothing of it is stored"}}}}, "")
 	if err := b.opt.Live.Apply(ctx, c.Thread); err != nil {
 		b.opt.Log.Warn("a server that was taken back may run on", "thread", c.Thread, "server", s.Name, "err", err)
 	}
@@ -312,13 +313,13 @@ func (b *Bot) connections(ctx context.Context, c schemas.Caller, only string) ([
 		}
 		one := connection{ID: schemas.Slug(e.Name), Name: e.Name, State: "stopped", Tools: []string{}, Env: b.envNames(c, e, keys)}
 		if e.Owner != c.Member {
-			one.Owner = clean(at(e.Owner, e.OwnerName))
+			one.Owner = words.Clean(words.At(e.Owner, e.OwnerName))
 		}
 		if !e.Enabled {
 			one.State = "disconnected"
 		}
 		if i := slices.IndexFunc(ss, func(s schemas.Status) bool { return s.Name == e.Name && s.State != schemas.ShadowedState }); i >= 0 {
-			one.State, one.Why, one.Needs = connected(ss[i].State), tailText(cleanText(ss[i].Why), 400), ss[i].Needs
+			one.State, one.Why, one.Needs = connected(ss[i].State), tailText(words.Text(ss[i].Why), 400), ss[i].Needs
 		}
 		for _, x := range ts {
 			if x.Server == e.Name && x.Held == "" {
@@ -346,7 +347,7 @@ func connected(s schemas.State) string {
 // envNames names the variables of a server and says where their values are, as far as it is the caller's to know.
 func (b *Bot) envNames(c schemas.Caller, e schemas.Entry, keys []schemas.SecretKey) []string {
 	var all []string
-	for _, k := range sorted(e.Env) {
+	for _, k := range slices.Sorted(maps.Keys(e.Env)) {
 		where := "in the config"
 		if ref := schemas.InputRef.FindStringSubmatch(e.Env[k]); ref != nil {
 			key := schemas.SecretKey{Member: c.Member, Thread: c.Thread, Server: e.Name, Name: ref[1], Origin: e.Origin()}
@@ -359,7 +360,7 @@ func (b *Bot) envNames(c schemas.Caller, e schemas.Entry, keys []schemas.SecretK
 				where = "not stored"
 			}
 		}
-		all = append(all, clean(k)+" ("+where+")")
+		all = append(all, words.Clean(k)+" ("+where+")")
 	}
 	return all
 }
@@ -394,7 +395,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		if in.Name != "" {
 			word = in.Name
 		}
-		return schemas.Result{}, notFound("connection", word, names(cfg), ownList+" names them")
+		return schemas.Result{}, words.NotFound("connection", word, names(cfg), ownList+" names them")
 	}
 	e, t := cfg.Entries[i], turn{caller: c, tell: func(string) {}}
 	if err := mayChange(c, e); err != nil {
@@ -406,7 +407,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		if err != nil {
 			return schemas.Result{}, err
 		}
-		if _, err := b.wished(ctx, c, "remove "+clean(e.Name), wary, r); err != nil {
+		if _, err := b.wished(ctx, c, "remove "+words.Clean(e.Name), wary, r); err != nil {
 			return schemas.Result{}, err
 		}
 		one.State, one.Message = "deleted", "the entry and its values are forgotten"
@@ -423,7 +424,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		if err != nil {
 			return schemas.Result{}, err
 		}
-		if _, err := b.wished(ctx, c, "switch off "+clean(e.Name), wary, r); err != nil {
+		if _, err := b.wished(ctx, c, "switch off "+words.Clean(e.Name), wary, r); err != nil {
 			return schemas.Result{}, err
 		}
 		return result(one, false)
@@ -444,6 +445,6 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		one.Message = plain(r)
 	}
 	b.publish(Notice{Thread: c.Thread, Reply: Reply{Blocks: []Block{{
-		Text: clean(e.Name) + " was switched off by the assistant, for " + at(c.Member, c.Name) + "; its entry stays · `/mcp enable " + clean(e.Name) + "`"}}}}, "")
+		Text: words.Clean(e.Name) + " was switched off by the assistant, for " + words.At(c.Member, c.Name) + "; its entry stays · `/mcp enable " + words.Clean(e.Name) + "`"}}}}, "")
 	return result(one, false)
 }

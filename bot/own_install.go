@@ -3,9 +3,11 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -28,7 +30,7 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 		return schemas.Result{}, err
 	}
 	if !schemas.ValidName(in.Name) {
-		return schemas.Result{}, invalid("name: that is no name for a server", "letters, digits, dot, - and _, at most 48, a letter or digit first")
+		return schemas.Result{}, words.Invalid("name: that is no name for a server", "letters, digits, dot, - and _, at most 48, a letter or digit first")
 	}
 	pkg := schemas.Package{Kind: schemas.PackageKind(in.Install.Type), Spec: in.Install.Spec, Name: in.Name}
 	if in.Start != nil {
@@ -37,7 +39,7 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 	g := &preset{env: map[string]string{}, hold: !in.Remember}
 	for k, v := range in.Env {
 		if strings.Contains(v, "${input:") {
-			return schemas.Result{}, invalid("env "+k+": a value is given whole; leave it empty, and the member is asked for it", "")
+			return schemas.Result{}, words.Invalid("env "+k+": a value is given whole; leave it empty, and the member is asked for it", "")
 		}
 		if v == mask {
 			return schemas.Result{}, masked(k)
@@ -57,7 +59,7 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 		return schemas.Result{}, err
 	}
 	r.Private = len(g.env) > 0
-	end, err := b.wished(ctx, c, "install "+clean(in.Name), wary, r)
+	end, err := b.wished(ctx, c, "install "+words.Clean(in.Name), wary, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -96,7 +98,7 @@ func (b *Bot) secretsIn(name string, env map[string]string) ([]string, error) {
 	}
 	var all []string
 	for _, d := range b.opt.Import("", data, name).Servers {
-		for _, k := range sorted(env) {
+		for _, k := range slices.Sorted(maps.Keys(env)) {
 			if d.Server.Env[k] != env[k] {
 				all = append(all, k)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -33,8 +34,8 @@ func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 	if err != nil {
 		return schemas.Result{}, err
 	}
-	stdout, cutOut := middle(cleanLines(res.Stdout), maxOutput)
-	stderr, cutErr := middle(cleanLines(res.Stderr), maxOutput)
+	stdout, cutOut := middle(words.Lines(res.Stdout), maxOutput)
+	stderr, cutErr := middle(words.Lines(res.Stderr), maxOutput)
 	return result(struct {
 		ExitCode  int    `json:"exitCode"`
 		Stdout    string `json:"stdout"`
@@ -43,7 +44,7 @@ func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 		Truncated bool   `json:"truncated"`
 		Took      string `json:"took"`
 		Cwd       string `json:"cwd"`
-	}{res.Code, stdout, stderr, res.TimedOut, res.Cut || cutOut || cutErr, took(d), dir}, res.Code != 0)
+	}{res.Code, stdout, stderr, res.TimedOut, res.Cut || cutOut || cutErr, words.Took(d), dir}, res.Code != 0)
 }
 
 // mayShell shows the command itself to the member, unless a rule of the thread or theirs says what holds. After words of others no
@@ -66,8 +67,8 @@ func (b *Bot) mayShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 	}
 	answer, err := b.ask(ctx, schemas.Ask{Caller: c, Tool: tool, Args: args, Why: d.Why, Each: wary != ""}, []Block{
 		{Text: "the assistant wants to run a command in your sandbox"},
-		{Code: cleanLines(command)},
-		{Facts: []Fact{{Label: "folder", Value: shown(dir)}, {Label: "as", Value: "you, in your own sandbox"}}},
+		{Code: words.Lines(command)},
+		{Facts: []Fact{{Label: "folder", Value: words.Arg(dir)}, {Label: "as", Value: "you, in your own sandbox"}}},
 		{Warning: warning},
 	})
 	switch {
@@ -85,7 +86,7 @@ func middle(s string, n int) (string, bool) {
 	if len(r) <= n {
 		return s, false
 	}
-	return string(r[:n/2]) + "\n… (" + thousands(len(r)-n) + " characters left out) …\n" + string(r[len(r)-n/2:]), true
+	return string(r[:n/2]) + "\n… (" + words.Thousands(len(r)-n) + " characters left out) …\n" + string(r[len(r)-n/2:]), true
 }
 
 // mayExec checks a command, its folder and that commands are open to the caller.
@@ -94,7 +95,7 @@ func (b *Bot) mayExec(ctx context.Context, t turn, command, cwd string) (dir str
 		return "", b.noSandbox(t)
 	}
 	if command = strings.TrimSpace(command); command == "" || len(command) > maxCommand || strings.ContainsRune(command, 0) {
-		return "", invalid("that is no command", "`/mcp sandbox exec ls -la`")
+		return "", words.Invalid("that is no command", "`/mcp sandbox exec ls -la`")
 	}
 	if dir, err = workspace(cwd); err != nil {
 		return "", err
@@ -104,7 +105,7 @@ func (b *Bot) mayExec(ctx context.Context, t turn, command, cwd string) (dir str
 		return "", err
 	}
 	if len(cfg.Problems) > 0 || !cfg.Policy.Permits(t.caller.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
-		return "", &schemas.Error{Code: schemas.CodeDenied, Text: "SHELL_PERMISSION_DENIED: commands in your sandbox are closed to you here", Hint: "a manager can `/mcp sandbox grant " + clean(string(t.caller.Member)) + " 1h`"}
+		return "", &schemas.Error{Code: schemas.CodeDenied, Text: "SHELL_PERMISSION_DENIED: commands in your sandbox are closed to you here", Hint: "a manager can `/mcp sandbox grant " + words.Clean(string(t.caller.Member)) + " 1h`"}
 	}
 	return dir, nil
 }
@@ -116,7 +117,7 @@ func (b *Bot) exec(ctx context.Context, t turn, command, cwd string) (schemas.Ex
 		return schemas.Executed{}, 0, err
 	}
 	command = strings.TrimSpace(command)
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "sandbox exec: " + short(clean(command), 200)}); err != nil {
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "sandbox exec: " + words.Short(words.Clean(command), 200)}); err != nil {
 		return schemas.Executed{}, 0, err
 	}
 	began := b.opt.Now()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -17,7 +18,7 @@ func (b *Bot) download(ctx context.Context, t turn) (Reply, error) {
 		case slices.Contains(formats(), w):
 			format = w
 		case !strings.ContainsAny(w, "./\\"): // a path is for the door that saves the file
-			return Reply{}, notFound("format", w, formats(), "claude, vscode, cursor, remote or client")
+			return Reply{}, words.NotFound("format", w, formats(), "claude, vscode, cursor, remote or client")
 		}
 	}
 	if format == "client" {
@@ -27,7 +28,7 @@ func (b *Bot) download(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Private: true, Blocks: []Block{{Text: clean(f.Name) + ", " + size(len(f.Data)) + "; it holds no secret values"}, {File: &f}}}, nil
+	return Reply{Private: true, Blocks: []Block{{Text: words.Clean(f.Name) + ", " + words.Size(len(f.Data)) + "; it holds no secret values"}, {File: &f}}}, nil
 }
 
 // history lists the last revisions, or shows one with its diff.
@@ -42,27 +43,27 @@ func (b *Bot) history(ctx context.Context, t turn) (Reply, error) {
 	if id := t.arg("id"); id != "" {
 		i := slices.IndexFunc(revs, func(r schemas.Revision) bool { return r.ID == id })
 		if i < 0 {
-			return Reply{}, notFound("change", id, nil, "`/mcp history show` lists them")
+			return Reply{}, words.NotFound("change", id, nil, "`/mcp history show` lists them")
 		}
 		r := revs[i]
-		return Reply{Private: true, Blocks: []Block{{Text: clean(r.Summary) + " · " + revBy(r)}, {Diff: diffText(r.Diff)},
-			{Text: "`/mcp history undo " + clean(r.ID) + "` puts the config back as it was before"}}}, nil
+		return Reply{Private: true, Blocks: []Block{{Text: words.Clean(r.Summary) + " · " + revBy(r)}, {Diff: words.Diff(r.Diff)},
+			{Text: "`/mcp history undo " + words.Clean(r.ID) + "` puts the config back as it was before"}}}, nil
 	}
 	tab := &Table{Columns: []string{"id", "when (UTC)", "by", "what", "how"}}
 	for i, r := range revs {
 		if i == 50 {
 			break
 		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(r.ID), r.At.UTC().Format("2006-01-02 15:04"), revBy(r), short(clean(r.Summary), 120), short(clean(r.Source), 40)}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(r.ID), r.At.UTC().Format("2006-01-02 15:04"), revBy(r), words.Short(words.Clean(r.Summary), 120), words.Short(words.Clean(r.Source), 40)}})
 	}
-	return Reply{Blocks: []Block{{Text: count(len(tab.Rows), "change", "changes") + ", newest first · `/mcp undo` takes the last one back"}, {Table: tab}}}, nil
+	return Reply{Blocks: []Block{{Text: words.Count(len(tab.Rows), "change", "changes") + ", newest first · `/mcp undo` takes the last one back"}, {Table: tab}}}, nil
 }
 
 func revBy(r schemas.Revision) string {
 	if r.By == "" {
 		return "outside of chat"
 	}
-	return at(r.By, r.ByName)
+	return words.At(r.By, r.ByName)
 }
 
 // undo proposes the config as it was before a change; it is confirmed like any other change.
@@ -79,7 +80,7 @@ func (b *Bot) undo(ctx context.Context, t turn) (Reply, error) {
 		id = revs[0].ID
 	}
 	if !slices.ContainsFunc(revs, func(r schemas.Revision) bool { return r.ID == id }) {
-		return Reply{}, notFound("change", id, nil, "`/mcp history show` lists them")
+		return Reply{}, words.NotFound("change", id, nil, "`/mcp history show` lists them")
 	}
 	return b.propose(ctx, t, schemas.Edit{Undo: id, Source: "undo " + id})
 }

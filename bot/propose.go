@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -128,7 +129,7 @@ func (b *Bot) proposal(by schemas.Caller, edit schemas.Edit, p schemas.Proposal,
 	c := &card{by: by, role: schemas.Member, may: requesterOrManager(by), look: []string{keyAll}}
 	for i, d := range p.Remote {
 		key := fmt.Sprintf("connect:%d", i)
-		r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + hostOf(d.Server.URL)})
+		r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + words.HostOf(d.Server.URL)})
 		c.look = append(c.look, key)
 	}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
@@ -154,7 +155,7 @@ func summary(p schemas.Proposal) string {
 		var ns []string
 		for _, c := range p.Changes {
 			if c.Kind == k {
-				ns = append(ns, clean(c.Server))
+				ns = append(ns, words.Clean(c.Server))
 			}
 		}
 		if len(ns) > 0 {
@@ -166,7 +167,7 @@ func summary(p schemas.Proposal) string {
 		}
 	}
 	if p.Empty() && len(found(p)) > 0 {
-		return "no server changes; " + count(len(found(p)), "value", "values") + " to put into your vault"
+		return "no server changes; " + words.Count(len(found(p)), "value", "values") + " to put into your vault"
 	}
 	return strings.Join(parts, " · ")
 }
@@ -174,7 +175,7 @@ func summary(p schemas.Proposal) string {
 func (b *Bot) cardBlocks(p schemas.Proposal, seen *remote) []Block {
 	who := "you"
 	if p.By.Door == schemas.DoorDiscord {
-		who = at(p.By.Member, p.By.Name)
+		who = words.At(p.By.Member, p.By.Name)
 	}
 	blocks := []Block{{Text: summary(p) + " · asked by " + who}}
 	var common []Fact
@@ -182,7 +183,7 @@ func (b *Bot) cardBlocks(p schemas.Proposal, seen *remote) []Block {
 	for _, c := range changed {
 		facts := append(changeFacts(p, c), b.folderFact(p, c)...)
 		if len(changed) > 1 && len(facts) > 0 {
-			blocks = append(blocks, Block{Text: clean(c.Server)})
+			blocks = append(blocks, Block{Text: words.Clean(c.Server)})
 		}
 		if runs(c.Kind) && common == nil {
 			common = b.commonFacts(p)
@@ -208,7 +209,7 @@ func (b *Bot) cardBlocks(p schemas.Proposal, seen *remote) []Block {
 		blocks = append(blocks, Block{Text: remoteText(d.Server.Name)})
 	}
 	if p.Diff != "" {
-		blocks = append(blocks, Block{Diff: diffText(p.Diff)})
+		blocks = append(blocks, Block{Diff: words.Diff(p.Diff)})
 	}
 	return append(blocks, noteBlocks(p)...)
 }
@@ -218,9 +219,9 @@ func kept(ks []string) string {
 	if len(ks) == 1 {
 		verb = "1 other server stays"
 	} else {
-		verb = strings.Replace(verb, "2", thousands(len(ks)), 1)
+		verb = strings.Replace(verb, "2", words.Thousands(len(ks)), 1)
 	}
-	return verb + " as " + map[bool]string{true: "it is", false: "they are"}[len(ks) == 1] + ": " + short(clean(strings.Join(ks, ", ")), 300)
+	return verb + " as " + map[bool]string{true: "it is", false: "they are"}[len(ks) == 1] + ": " + words.Short(words.Clean(strings.Join(ks, ", ")), 300)
 }
 
 // changeFacts is what holds for one server; of a changed one only what changed.
@@ -244,10 +245,10 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 	case s == nil:
 		return nil
 	case s.Remote() && has("url", "headers", "auth", "type"):
-		add("sends to", short(clean(safeURL(s.URL)), maxShown), string(s.Type))
+		add("sends to", words.Short(words.Clean(words.SafeURL(s.URL)), maxShown), string(s.Type))
 	case !s.Remote() && has("command", "args"):
-		line := shownLine(s.Command, s.Args)
-		add("runs", short(line, maxShown), cutNote(line))
+		line := words.CommandLine(s.Command, s.Args)
+		add("runs", words.Short(line, maxShown), cutNote(line))
 	}
 	if c.Kind == schemas.Changed {
 		add("changed", strings.Join(c.Fields, ", "), "")
@@ -256,20 +257,20 @@ func changeFacts(p schemas.Proposal, c schemas.Change) []Fact {
 		}
 	}
 	if s.Cwd != "" && has("cwd") {
-		add("folder", shown(s.Cwd), "")
+		add("folder", words.Arg(s.Cwd), "")
 	}
 	for _, f := range foundOf(p, c) {
 		to := "moved to " + whose(p, c) + " vault"
 		if p.Edit.Hold {
 			to = "held in memory until bobbin ends"
 		}
-		add("secrets", clean(f.Input), to+"; the config keeps ${input:"+clean(f.Input)+"}")
+		add("secrets", words.Clean(f.Input), to+"; the config keeps ${input:"+words.Clean(f.Input)+"}")
 	}
 	if slices.ContainsFunc(p.Edit.Put, func(d schemas.Draft) bool { return d.Server.Name == c.Server && d.Disabled }) {
-		add("off", "as the text says; it does not start", "`/mcp enable "+clean(c.Server)+"`")
+		add("off", "as the text says; it does not start", "`/mcp enable "+words.Clean(c.Server)+"`")
 	}
 	for _, id := range p.Needs[c.Server] {
-		add("needs", clean(id), "asked for after Confirm")
+		add("needs", words.Clean(id), "asked for after Confirm")
 	}
 	return fs
 }
@@ -278,7 +279,7 @@ func whose(p schemas.Proposal, c schemas.Change) string {
 	if c.Owner == "" || c.Owner == p.By.Member {
 		return "your"
 	}
-	return at(c.Owner, "") + "'s"
+	return words.At(c.Owner, "") + "'s"
 }
 
 func cutNote(line string) string {
@@ -298,7 +299,7 @@ func (b *Bot) commonFacts(p schemas.Proposal) []Fact {
 	local := slices.ContainsFunc(p.Changes, func(c schemas.Change) bool { return runs(c.Kind) && !c.Remote })
 	if local {
 		place := b.opt.Place(p.Thread)
-		fs = append(fs, Fact{Label: "where", Value: clean(place.Where)}, Fact{Label: "reach", Value: clean(place.Reach)})
+		fs = append(fs, Fact{Label: "where", Value: words.Clean(place.Where)}, Fact{Label: "reach", Value: words.Clean(place.Reach)})
 	}
 	as := "calls run as you"
 	for _, c := range p.Changes {
@@ -308,7 +309,7 @@ func (b *Bot) commonFacts(p schemas.Proposal) []Fact {
 		if runs(c.Kind) && c.After != nil && signsIn(*c.After) {
 			as = "each call runs as the one who asks"
 			if len(p.Changes) > 1 {
-				as = "calls of " + clean(c.Server) + " run as the one who asks, of others as their owner"
+				as = "calls of " + words.Clean(c.Server) + " run as the one who asks, of others as their owner"
 			}
 			break
 		}
@@ -330,7 +331,7 @@ func noteBlocks(p schemas.Proposal) []Block {
 	for _, l := range labels {
 		ns := slices.DeleteFunc(slices.Clone(p.Notes), func(n schemas.Note) bool { return n.Kind != l.kind || typed && n.Kind == schemas.NotePath })
 		if len(ns) > 2 && l.kind == schemas.NotePath {
-			facts = append(facts, Fact{Label: "paths", Value: thousands(len(ns)) + " arguments are paths; they must exist where the servers run", Note: "Show everything names them"})
+			facts = append(facts, Fact{Label: "paths", Value: words.Thousands(len(ns)) + " arguments are paths; they must exist where the servers run", Note: "Show everything names them"})
 			continue
 		}
 		for i, n := range ns {
@@ -339,7 +340,7 @@ func noteBlocks(p schemas.Proposal) []Block {
 	}
 	const most = 24
 	if more := len(facts) - most; more > 0 {
-		facts = append(facts[:most], Fact{Value: "and " + count(more, "more note", "more notes") + "; Show everything has them"})
+		facts = append(facts[:most], Fact{Value: "and " + words.Count(more, "more note", "more notes") + "; Show everything has them"})
 	}
 	var blocks []Block
 	if len(facts) > 0 {
@@ -357,9 +358,9 @@ func noteBlocks(p schemas.Proposal) []Block {
 }
 
 func noteText(n schemas.Note) string {
-	text := clean(n.Text)
+	text := words.Clean(n.Text)
 	if n.Server != "" && !strings.Contains(" "+strings.ReplaceAll(n.Text, ":", " ")+" ", " "+n.Server+" ") {
-		text = clean(n.Server) + ": " + text
+		text = words.Clean(n.Server) + ": " + text
 	}
 	return text
 }
@@ -372,9 +373,9 @@ func trust(p schemas.Proposal) string {
 			continue
 		}
 		if c.After.Remote() {
-			hosts = append(hosts, "`"+clean(hostOf(c.After.URL))+"`")
+			hosts = append(hosts, "`"+words.Clean(words.HostOf(c.After.URL))+"`")
 		} else {
-			if name := "`" + tail(clean(program(*c.After)), 64) + "`"; !slices.Contains(programs, name) {
+			if name := "`" + words.Tail(words.Clean(program(*c.After)), 64) + "`"; !slices.Contains(programs, name) {
 				programs = append(programs, name)
 			}
 		}

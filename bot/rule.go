@@ -6,12 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
 // ruleVerb is /mcp policy allow, ask, deny and forget.
-func ruleVerb(list string) func(*Bot, context.Context, turn) (Reply, error) {
-	return func(b *Bot, ctx context.Context, t turn) (Reply, error) { return b.rule(ctx, t, list) }
+func (b *Bot) ruleVerb(list string) func(context.Context, turn) (Reply, error) {
+	return func(ctx context.Context, t turn) (Reply, error) { return b.rule(ctx, t, list) }
 }
 
 // rule changes a list. A member's own lists only narrow; the thread's are a manager's, and allow is confirmed on a card.
@@ -27,23 +28,23 @@ func (b *Bot) rule(ctx context.Context, t turn, list string) (Reply, error) {
 	case strings.EqualFold(who, "me"):
 		return b.setRule(ctx, t, list, pattern, true)
 	case who != "":
-		return Reply{}, invalid("a rule is for the thread, or with `me` for you alone", "`/mcp policy "+list+" "+clean(pattern)+" me`")
+		return Reply{}, words.Invalid("a rule is for the thread, or with `me` for you alone", "`/mcp policy "+list+" "+words.Clean(pattern)+" me`")
 	case list == "allow":
 		return b.allowCard(ctx, t, pattern)
 	case list == "forget" && !t.caller.Manages():
 		return b.setRule(ctx, t, list, pattern, true)
 	case !t.caller.Manages():
 		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules",
-			Hint: "for you alone: `/mcp policy " + list + " " + clean(pattern) + " me`"}
+			Hint: "for you alone: `/mcp policy " + list + " " + words.Clean(pattern) + " me`"}
 	}
 	return b.setRule(ctx, t, list, pattern, false)
 }
 
 func checkPattern(p string) error {
-	bad := len(p) > 200 || p == "" || strings.IndexFunc(p, func(r rune) bool { return hidden(r) || r == '`' || r == ' ' }) >= 0 ||
+	bad := len(p) > 200 || p == "" || strings.IndexFunc(p, func(r rune) bool { return words.Hidden(r) || r == '`' || r == ' ' }) >= 0 ||
 		strings.ContainsAny(p, "[]\\")
 	if bad {
-		return invalid("that is no pattern", "server.tool, where * stands for any letters: github.create_* or github.*")
+		return words.Invalid("that is no pattern", "server.tool, where * stands for any letters: github.create_* or github.*")
 	}
 	return nil
 }
@@ -68,15 +69,15 @@ func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, err
 			risk = "writes"
 		}
 		if len(tab.Rows) < 40 {
-			tab.Rows = append(tab.Rows, Row{Cells: []string{clean(x.Full()), risk, firstLine(x.Description, 90)}})
+			tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(x.Full()), risk, words.FirstLine(x.Description, 90)}})
 		}
 	}
-	covers := "It covers " + count(n, "tool", "tools") + " now"
+	covers := "It covers " + words.Count(n, "tool", "tools") + " now"
 	if n == 0 {
 		covers = "No tool of that name is here now"
 	}
 	r := Reply{
-		Blocks:  []Block{{Text: "allow " + clean(pattern) + " for everyone in this thread? " + covers}},
+		Blocks:  []Block{{Text: "allow " + words.Clean(pattern) + " for everyone in this thread? " + covers}},
 		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}},
 	}
 	if len(tab.Rows) > 0 {
@@ -87,7 +88,7 @@ func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, err
 	case n == 1 && risky == 1:
 		warning = "It is denied by default, since it can run programs, change files or destroy. It then runs without a question, also when the assistant picks it."
 	case risky > 0:
-		warning = count(risky, "of them is", "of them are") + " denied by default, since they can run programs, change files or destroy. " + warning
+		warning = words.Count(risky, "of them is", "of them are") + " denied by default, since they can run programs, change files or destroy. " + warning
 	}
 	if !t.caller.Manages() {
 		warning += " A manager of the thread has to confirm."
@@ -96,7 +97,7 @@ func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, err
 	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice != keyConfirm {
-			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + clean(pattern)})
+			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + words.Clean(pattern)})
 			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
 		}
 		return b.setRule(ctx, t, "allow", pattern, false)
@@ -129,9 +130,9 @@ func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bo
 		if !found {
 			return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
 		}
-		return Reply{Private: mine, Blocks: []Block{{Text: "the rule about " + clean(pattern) + " is taken back"}}}, nil
+		return Reply{Private: mine, Blocks: []Block{{Text: "the rule about " + words.Clean(pattern) + " is taken back"}}}, nil
 	}
-	text, back := clean(pattern)+" is on the "+list+" list for "+whose, clean(pattern)
+	text, back := words.Clean(pattern)+" is on the "+list+" list for "+whose, words.Clean(pattern)
 	if mine {
 		back += " me"
 	}
@@ -209,7 +210,7 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 			list []string
 		}{{"deny", r.Deny}, {"ask", r.Ask}, {"allow", r.Allow}} {
 			for _, p := range l.list {
-				tab.Rows = append(tab.Rows, Row{Cells: []string{l.name, clean(p), ""}})
+				tab.Rows = append(tab.Rows, Row{Cells: []string{l.name, words.Clean(p), ""}})
 			}
 		}
 	}
@@ -226,7 +227,7 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 			if i == 0 {
 				tab.Rows = append(tab.Rows, Row{Head: l.head})
 			}
-			tab.Rows = append(tab.Rows, Row{Cells: []string{"allow", clean(s), ""}})
+			tab.Rows = append(tab.Rows, Row{Cells: []string{"allow", words.Clean(s), ""}})
 		}
 	}
 	now, headed := b.opt.Now(), false
@@ -239,9 +240,9 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 		}
 		until := "until taken back"
 		if g.Until != nil {
-			until = "for " + took(g.Until.Sub(now)) + " more"
+			until = "for " + words.Took(g.Until.Sub(now)) + " more"
 		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{"allow", clean(g.Tool), until}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{"allow", words.Clean(g.Tool), until}})
 	}
 	r := Reply{Private: true, Blocks: unreadable(cfg.Problems)}
 	r.Blocks = append(r.Blocks, Block{Text: "read-only tools run; tools that write ask first; shell, file and destructive tools are denied until a manager allows them"})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -31,9 +32,9 @@ const (
 func (b *Bot) noSandbox(t turn) error {
 	p := b.opt.Place(t.caller.Thread)
 	if p.Available {
-		return &schemas.Error{Code: schemas.CodeMissing, Text: "there are no containers here; programs run on " + clean(p.Where), Hint: "the operator starts Docker and bobbin with --sandbox docker"}
+		return &schemas.Error{Code: schemas.CodeMissing, Text: "there are no containers here; programs run on " + words.Clean(p.Where), Hint: "the operator starts Docker and bobbin with --sandbox docker"}
 	}
-	return &schemas.Error{Code: schemas.CodeMissing, Text: clean(p.Why), Hint: clean(p.Hint)}
+	return &schemas.Error{Code: schemas.CodeMissing, Text: words.Clean(p.Why), Hint: words.Clean(p.Hint)}
 }
 
 func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
@@ -52,13 +53,13 @@ func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
 	r := Reply{Private: true, Blocks: []Block{{Text: head}}}
 	var fs []Fact
 	if x.ID != "" {
-		fs = append(fs, Fact{Label: "container", Value: clean(x.ID), Note: clean(x.Image)})
+		fs = append(fs, Fact{Label: "container", Value: words.Clean(x.ID), Note: words.Clean(x.Image)})
 	}
 	if !x.Since.IsZero() {
-		fs = append(fs, Fact{Label: "up", Value: took(b.opt.Now().Sub(x.Since)), Note: count(x.Servers, "program", "programs")})
+		fs = append(fs, Fact{Label: "up", Value: words.Took(b.opt.Now().Sub(x.Since)), Note: words.Count(x.Servers, "program", "programs")})
 	}
 	for i, l := range x.Locks {
-		fs = append(fs, Fact{Label: map[bool]string{true: "locks"}[i == 0], Value: clean(l)})
+		fs = append(fs, Fact{Label: map[bool]string{true: "locks"}[i == 0], Value: words.Clean(l)})
 	}
 	shell := "closed"
 	for _, p := range cfg.Policy.Permissions {
@@ -69,7 +70,7 @@ func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
 	fs = append(fs, Fact{Label: "shell", Value: shell, Note: "`/mcp sandbox exec`"})
 	r.Blocks = append(r.Blocks, Block{Facts: fs})
 	for _, m := range x.Missing {
-		r.Blocks = append(r.Blocks, Block{Warning: clean(m)})
+		r.Blocks = append(r.Blocks, Block{Warning: words.Clean(m)})
 	}
 	return r, nil
 }
@@ -90,7 +91,7 @@ func workspace(dir string) (string, error) {
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(dir, "/workspace"), "/")
 	if strings.HasPrefix(dir, "/") && dir != "/workspace" && !strings.HasPrefix(dir, "/workspace/") || slices.Contains(strings.Split(rest, "/"), "..") || strings.ContainsRune(dir, 0) {
-		return "", invalid("a folder lies under /workspace", "such as external-mcp/notes")
+		return "", words.Invalid("a folder lies under /workspace", "such as external-mcp/notes")
 	}
 	return strings.TrimSuffix("/workspace/"+rest, "/"), nil
 }
@@ -100,16 +101,16 @@ func ranReply(res schemas.Executed, d time.Duration) Reply {
 	r := Reply{Private: true, Bad: res.Code != 0}
 	switch {
 	case res.TimedOut:
-		r.Blocks = append(r.Blocks, Block{Text: "was ended after " + took(d)})
+		r.Blocks = append(r.Blocks, Block{Text: "was ended after " + words.Took(d)})
 	default:
-		r.Blocks = append(r.Blocks, Block{Text: fmt.Sprintf("exit %d · %s", res.Code, took(d))})
+		r.Blocks = append(r.Blocks, Block{Text: fmt.Sprintf("exit %d · %s", res.Code, words.Took(d))})
 	}
 	for _, out := range []struct{ name, text string }{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
-		text := cleanLines(out.text)
+		text := words.Lines(out.text)
 		switch {
 		case strings.TrimSpace(text) == "":
 		case len([]rune(text)) > shownText:
-			r.Blocks = append(r.Blocks, Block{Text: out.name + ", " + size(len(text))}, Block{File: &schemas.File{Name: out.name + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(text)}})
+			r.Blocks = append(r.Blocks, Block{Text: out.name + ", " + words.Size(len(text))}, Block{File: &schemas.File{Name: out.name + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(text)}})
 		default:
 			if out.name == "stderr" {
 				r.Blocks = append(r.Blocks, Block{Text: out.name})
@@ -132,7 +133,7 @@ func (b *Bot) sandboxStop(ctx context.Context, t turn) (Reply, error) {
 	case "remove":
 		return b.sandboxRemove(t), nil
 	default:
-		return Reply{}, invalid("that is nothing to do with a sandbox", "`/mcp sandbox stop`, or `/mcp sandbox stop remove`, which deletes /workspace, too")
+		return Reply{}, words.Invalid("that is nothing to do with a sandbox", "`/mcp sandbox stop`, or `/mcp sandbox stop remove`, which deletes /workspace, too")
 	}
 	if err := b.opt.Sandboxes.Stop(ctx, t.caller.Member); err != nil {
 		return Reply{}, err
@@ -184,15 +185,15 @@ func (b *Bot) permission(ctx context.Context, t turn, open bool) (Reply, error) 
 	d := grantTime
 	if s := strings.TrimSpace(t.arg("time")); s != "" && open {
 		if d, err = time.ParseDuration(s); err != nil || d < time.Minute || d > grantMost {
-			return Reply{}, invalid("that is no time between a minute and 30 days", "such as 30m, 1h or 24h")
+			return Reply{}, words.Invalid("that is no time between a minute and 30 days", "such as 30m, 1h or 24h")
 		}
 	}
 	p := schemas.Permission{Member: who, Resource: schemas.Shell, Action: schemas.Execute, By: t.caller.Member, Until: b.opt.Now().Add(d).UTC().Truncate(time.Second)}
-	words := "shell closed for " + string(who)
+	said := "shell closed for " + string(who)
 	if open {
-		words = "shell opened for " + string(who) + " " + b.until(p.Until)
+		said = "shell opened for " + string(who) + " " + b.until(p.Until)
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: words}); err != nil {
+	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: said}); err != nil {
 		return Reply{}, err
 	}
 	err = b.opt.Rules.Rule(ctx, t.caller.Thread, func(rules *schemas.Policy) error {
@@ -208,9 +209,9 @@ func (b *Bot) permission(ctx context.Context, t turn, open bool) (Reply, error) 
 		return Reply{}, err
 	}
 	if !open {
-		return Reply{Blocks: []Block{{Text: "commands in the sandbox are closed to " + at(who, "")}}}, nil
+		return Reply{Blocks: []Block{{Text: "commands in the sandbox are closed to " + words.At(who, "")}}}, nil
 	}
-	return Reply{Blocks: []Block{{Text: at(who, "") + " can run commands in their own sandbox " + b.until(p.Until) + " · `/mcp sandbox revoke " + clean(string(who)) + "`"},
+	return Reply{Blocks: []Block{{Text: words.At(who, "") + " can run commands in their own sandbox " + b.until(p.Until) + " · `/mcp sandbox revoke " + words.Clean(string(who)) + "`"},
 		{Text: "they see nothing of anybody else's sandbox"}}}, nil
 }
 
@@ -222,7 +223,7 @@ func memberOf(s string, c schemas.Caller) (schemas.MemberID, error) {
 	}
 	m := schemas.MemberID(strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(s, "<@"), "!"), ">"), "@"))
 	if !m.Valid() {
-		return "", invalid("that is no member", "a mention, or the member's id")
+		return "", words.Invalid("that is no member", "a mention, or the member's id")
 	}
 	return m, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -21,20 +22,20 @@ func (b *Bot) secretList(ctx context.Context, t turn) (Reply, error) {
 	for _, k := range keys {
 		to := "its program"
 		if k.Origin != "local" {
-			to = clean(k.Origin)
+			to = words.Clean(k.Origin)
 		}
 		if b.opt.Memory != nil && b.opt.Memory.Holds(k) {
 			to += ", until bobbin ends"
 		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{clean(k.Name), clean(k.Server), to}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(k.Name), words.Clean(k.Server), to}})
 	}
-	return Reply{Private: true, Blocks: []Block{{Text: count(len(keys), "value", "values") + " of yours; names only"}, {Table: tab}}}, nil
+	return Reply{Private: true, Blocks: []Block{{Text: words.Count(len(keys), "value", "values") + " of yours; names only"}, {Table: tab}}}, nil
 }
 
 // secretSet asks for a value in a form. A value typed into the command is refused and not repeated.
 func (b *Bot) secretSet(ctx context.Context, t turn) (Reply, error) {
 	name, only := t.arg("name"), t.arg("server")
-	typed := invalid("values are never typed into a command, since others may see them; if that was a real one, replace it where it comes from",
+	typed := words.Invalid("values are never typed into a command, since others may see them; if that was a real one, replace it where it comes from",
 		"`/mcp secrets set NAME` asks for it where nobody else sees it")
 	if !schemas.ValidInput(name) || strings.ContainsAny(name, "=") {
 		return Reply{}, typed
@@ -52,7 +53,7 @@ func (b *Bot) secretSet(ctx context.Context, t turn) (Reply, error) {
 	for _, e := range cfg.Entries {
 		if slices.Contains(wanted(e), name) && e.Owner != t.caller.Member && e.Owner != "" {
 			return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: name + " is for " + e.Name + ", which runs with its owner's values",
-				Hint: "ask " + at(e.Owner, e.OwnerName) + " to give it"}
+				Hint: "ask " + words.At(e.Owner, e.OwnerName) + " to give it"}
 		}
 	}
 	var known []string
@@ -61,9 +62,9 @@ func (b *Bot) secretSet(ctx context.Context, t turn) (Reply, error) {
 			known = append(known, wanted(e)...)
 		}
 	}
-	err = notFound("server of yours that uses that name", "", nil, "`/mcp list` shows what is needed")
+	err = words.NotFound("server of yours that uses that name", "", nil, "`/mcp list` shows what is needed")
 	if n := schemas.Nearest(name, known); n != "" {
-		err = &schemas.Error{Code: schemas.CodeNotFound, Text: "no server of yours uses that name", Hint: "did you mean `/mcp secrets set " + clean(n) + "`?"}
+		err = &schemas.Error{Code: schemas.CodeNotFound, Text: "no server of yours uses that name", Hint: "did you mean `/mcp secrets set " + words.Clean(n) + "`?"}
 	}
 	return Reply{}, err
 }
@@ -91,10 +92,10 @@ func (b *Bot) secretDelete(ctx context.Context, t turn) (Reply, error) {
 	if len(from) == 0 {
 		hint := "`/mcp secrets list` names them"
 		if n := schemas.Nearest(name, known); n != "" {
-			hint = "did you mean " + clean(n) + "?"
+			hint = "did you mean " + words.Clean(n) + "?"
 		}
 		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "your vault holds no such value here", Hint: hint}
 	}
-	return Reply{Private: true, Blocks: []Block{{Text: clean(name) + " is deleted from your vault, for " + clean(strings.Join(from, ", ")) +
-		"; a program that runs keeps it until `/mcp reload " + clean(from[0]) + "`"}}}, nil
+	return Reply{Private: true, Blocks: []Block{{Text: words.Clean(name) + " is deleted from your vault, for " + words.Clean(strings.Join(from, ", ")) +
+		"; a program that runs keeps it until `/mcp reload " + words.Clean(from[0]) + "`"}}}, nil
 }

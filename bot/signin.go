@@ -2,11 +2,11 @@ package bot
 
 import (
 	"context"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -132,7 +132,7 @@ func signsIn(s schemas.Server) bool { return s.Remote() && s.Auth != nil && s.Au
 
 // signInAt says where and for what a member would sign in to a new connector, and asks for a yes. said stands above it.
 func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Reply, error) {
-	host := clean(hostOf(r.draft.Server.URL))
+	host := words.Clean(words.HostOf(r.draft.Server.URL))
 	if b.opt.SignIns == nil {
 		return b.keyForm(t, r, host+" wants a sign-in, and signing in by OAuth is not part of this setup; an API key works, if it gives one"), nil
 	}
@@ -149,7 +149,7 @@ func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Repl
 	}
 	const shared = "only you, unless you lend it"
 	if said == "" {
-		said = clean(r.draft.Server.Name) + " wants a sign-in"
+		said = words.Clean(r.draft.Server.Name) + " wants a sign-in"
 	}
 	reply := Reply{Blocks: append([]Block{{Text: said}}, offerBlocks(r.draft.Server, o, shared)...), Choices: []Choice{{Key: "here", Label: "Sign in"}}}
 	if o.Device && t.caller.Operator {
@@ -179,7 +179,7 @@ func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Repl
 
 // offerBlocks names whom a member signs in to, and says aloud when that is another host than the server's.
 func offerBlocks(s schemas.Server, o schemas.Offer, shared string) []Block {
-	server, at := clean(bareHost(s.URL)), clean(bareHost(o.Issuer))
+	server, at := words.Clean(words.BareHost(s.URL)), words.Clean(words.BareHost(o.Issuer))
 	blocks := []Block{{Facts: []Fact{{Label: "server", Value: server}, {Label: "sign in at", Value: at},
 		{Label: "asks for", Value: scopeWords(o.Scopes)}, {Label: "used by", Value: shared}}}}
 	if server != at {
@@ -191,23 +191,15 @@ func offerBlocks(s schemas.Server, o schemas.Offer, shared string) []Block {
 func scopeWords(scopes []string) string {
 	var ws []string
 	for _, s := range scopes[:min(len(scopes), 20)] {
-		ws = append(ws, short(clean(s), 80))
+		ws = append(ws, words.Short(words.Clean(s), 80))
 	}
 	if more := len(scopes) - len(ws); more > 0 {
-		ws = append(ws, "and "+thousands(more)+" more")
+		ws = append(ws, "and "+words.Thousands(more)+" more")
 	}
 	if len(ws) == 0 {
 		return "nothing by name; the page says what you agree to"
 	}
 	return strings.Join(ws, ", ")
-}
-
-func bareHost(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return "(no host)"
-	}
-	return u.Host
 }
 
 // begin asks for a link and gives it to the member alone.
@@ -243,14 +235,14 @@ func (b *Bot) linkEnd(l schemas.Link) time.Time { return l.Expires.Add(codeTime)
 // linkCard shows the link, and asks for what ends the sign-in. said is what went wrong with an earlier answer.
 func (b *Bot) linkCard(t turn, e errand, said Reply) Reply {
 	l, r := e.link, said
-	at := clean(bareHost(l.Offer.Issuer))
+	at := words.Clean(words.BareHost(l.Offer.Issuer))
 	r.Private = true
 	if len(r.Blocks) == 0 {
-		r.Blocks = []Block{{Text: "sign in to " + clean(e.server.Name) + " at " + at + ", then come back here; the link is for you alone"}}
+		r.Blocks = []Block{{Text: "sign in to " + words.Clean(e.server.Name) + " at " + at + ", then come back here; the link is for you alone"}}
 		r.Blocks = append(r.Blocks, offerBlocks(e.server, l.Offer, e.shared)...)
 	}
 	if l.Code != "" {
-		r.Blocks = append(r.Blocks, Block{Text: "on any device, open the page and type `" + short(clean(l.Code), 64) + "`"})
+		r.Blocks = append(r.Blocks, Block{Text: "on any device, open the page and type `" + words.Short(words.Clean(l.Code), 64) + "`"})
 	}
 	r.Blocks = append(r.Blocks, Block{Open: &Open{Label: "Sign in at " + at, URL: l.URL}})
 	if l.Proof == schemas.ProofCode {
@@ -299,7 +291,7 @@ func (b *Bot) finish(ctx context.Context, t turn, e errand, code string) (Reply,
 			if err != nil && !b.opt.Accounts.Signed(ctx, t.caller.Thread, t.caller.Member, e.server) {
 				return Reply{}, err
 			}
-			return Reply{Private: true, Blocks: []Block{{Text: "you are signed in to " + clean(e.server.Name)}}}, nil
+			return Reply{Private: true, Blocks: []Block{{Text: "you are signed in to " + words.Clean(e.server.Name)}}}, nil
 		}
 		b.opt.Live.Poke(t.caller.Thread)
 		return mine.then(ctx, t)
@@ -398,9 +390,9 @@ func (b *Bot) undone(ctx context.Context, r *remote) []Block {
 	defer cancel()
 	if err := b.opt.Accounts.SignOut(ctx, r.by.Thread, r.by.Member, r.draft.Server); err != nil {
 		b.opt.Log.Error("a sign-in without its card stays", "thread", r.by.Thread, "server", r.draft.Server.Name, "err", err)
-		return []Block{{Text: "the sign-in could not be ended; end it in your account at " + clean(bareHost(r.signed.Issuer))}}
+		return []Block{{Text: "the sign-in could not be ended; end it in your account at " + words.Clean(words.BareHost(r.signed.Issuer))}}
 	}
-	return []Block{{Text: at(r.by.Member, r.by.Name) + " is signed out again"}}
+	return []Block{{Text: words.At(r.by.Member, r.by.Name) + " is signed out again"}}
 }
 
 // tidy ends the sign-ins whose cards nobody confirmed in time, until ctx ends.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -39,17 +40,17 @@ func samplingRight() right {
 }
 
 // rightVerbs are the verbs of both.
-func rightVerbs() []verb {
+func (b *Bot) rightVerbs() []verb {
 	name := Arg{Name: "name", Hint: "a server, * and ? stand for more", Kind: "server", Required: true}
 	return []verb{
 		{Verb{"policy trust", "policy trust <server>", "Believe a server: its answers raise no new questions",
 			"After an answer of another server, tools that write ask although a rule allows them. A manager confirms.", schemas.Member, []Arg{name}}, false, true,
-			func(b *Bot, ctx context.Context, t turn) (Reply, error) { return b.giveRight(ctx, t, trustRight()) }},
+			func(ctx context.Context, t turn) (Reply, error) { return b.giveRight(ctx, t, trustRight()) }},
 		{Verb{"policy untrust", "policy untrust <server>", "Take that back", "", schemas.Member, []Arg{name}}, false, true,
-			func(b *Bot, ctx context.Context, t turn) (Reply, error) { return b.takeRight(ctx, t, trustRight()) }},
+			func(ctx context.Context, t turn) (Reply, error) { return b.takeRight(ctx, t, trustRight()) }},
 		{Verb{"policy sampling", "policy sampling <server> [off]", "Let a server ask the thread's model for words",
 			"The member whose call it is says yes each time. A manager confirms.", schemas.Member,
-			[]Arg{name, {Name: "off", Hint: "off: not any more", Options: []string{"off"}}}}, false, true, (*Bot).sampling},
+			[]Arg{name, {Name: "off", Hint: "off: not any more", Options: []string{"off"}}}}, false, true, b.sampling},
 	}
 }
 
@@ -60,17 +61,17 @@ func (b *Bot) sampling(ctx context.Context, t turn) (Reply, error) {
 	case strings.EqualFold(off, "off"):
 		return b.takeRight(ctx, t, samplingRight())
 	}
-	return Reply{}, invalid("behind the server stands `off` or nothing", "`/mcp policy sampling "+clean(t.arg("name"))+" off`")
+	return Reply{}, words.Invalid("behind the server stands `off` or nothing", "`/mcp policy sampling "+words.Clean(t.arg("name"))+" off`")
 }
 
 // naming puts a server into words about a right.
-func naming(words, server string) string { return strings.Replace(words, "{}", clean(server), 1) }
+func naming(text, server string) string { return strings.Replace(text, "{}", words.Clean(server), 1) }
 
 // giveRight asks a manager first, on a card that says what it means.
 func (b *Bot) giveRight(ctx context.Context, t turn, x right) (Reply, error) {
 	name := t.arg("name")
 	if err := checkPattern(name); err != nil {
-		return Reply{}, invalid("that is no server", "its name, or a pattern such as team-*")
+		return Reply{}, words.Invalid("that is no server", "its name, or a pattern such as team-*")
 	}
 	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
 	if err != nil {
@@ -107,7 +108,7 @@ func (b *Bot) takeRight(ctx context.Context, t turn, x right) (Reply, error) {
 		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules"}
 	}
 	if err := checkPattern(name); err != nil {
-		return Reply{}, invalid("that is no server", "`/mcp policy show` lists them")
+		return Reply{}, words.Invalid("that is no server", "`/mcp policy show` lists them")
 	}
 	found, err := b.setRight(ctx, t, x, name, false)
 	switch {

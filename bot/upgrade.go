@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 
+	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -15,13 +16,13 @@ func (b *Bot) upgrade(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	name := clean(e.Name)
+	name := words.Clean(e.Name)
 	if _, ok := b.opt.Install.Folder(e.Server); !ok || e.Remote() {
-		return Reply{}, invalid(name+" was not installed with `/mcp install`, so there is nothing to upgrade", "`/mcp edit "+name+"` changes what it starts")
+		return Reply{}, words.Invalid(name+" was not installed with `/mcp install`, so there is nothing to upgrade", "`/mcp edit "+name+"` changes what it starts")
 	}
 	switch {
 	case e.Owner == "":
-		return Reply{}, invalid(name+" has no owner yet, so nobody's sandbox holds it", "`/mcp enable "+name+"`")
+		return Reply{}, words.Invalid(name+" has no owner yet, so nobody's sandbox holds it", "`/mcp enable "+name+"`")
 	case e.Pending():
 		return Reply{}, &schemas.Error{Code: schemas.CodePending, Text: name + " waits for approval of an earlier change", Hint: "`/mcp enable " + name + "` shows it"}
 	}
@@ -47,7 +48,7 @@ func (b *Bot) swap(ctx context.Context, t turn, w wish) (Reply, error) {
 		b.uninstall(ctx, w.by.Thread, w.owner, w.plan.Server)
 		return Reply{}, err
 	}
-	t.tell(clean(name) + " is starting …")
+	t.tell(words.Clean(name) + " is starting …")
 	s, err := b.cameUp(ctx, t.caller, name)
 	if err != nil || s.State == schemas.Failed || s.State == schemas.Starting {
 		return b.giveUp(ctx, t, w, s, err)
@@ -74,13 +75,13 @@ func (b *Bot) cameUp(ctx context.Context, c schemas.Caller, name string) (schema
 func (b *Bot) giveUp(ctx context.Context, t turn, w wish, s schemas.Status, why error) (Reply, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.opt.StartWait+tidyTime)
 	defer cancel()
-	name, reason := clean(w.was.Name), "it was still starting after "+took(b.opt.StartWait)
+	name, reason := words.Clean(w.was.Name), "it was still starting after "+words.Took(b.opt.StartWait)
 	switch {
 	case why != nil:
 		reason = "how it is could not be seen"
 		b.opt.Log.Warn("an upgrade is taken back", "thread", w.by.Thread, "server", w.was.Name, "err", why)
 	case s.State == schemas.Failed:
-		reason = short(cleanText(s.Why), 400)
+		reason = words.Short(words.Text(s.Why), 400)
 	}
 	r := Reply{Bad: true, Code: schemas.CodeFailed, Blocks: []Block{{Text: name + " " + w.version(w.plan.Version) + " did not start: " + reason}}}
 	back := w

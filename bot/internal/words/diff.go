@@ -1,10 +1,12 @@
-package bot
+package words
 
-import "strings"
+import (
+	"strings"
+)
 
-// diffText makes a unified diff fit to be read: its blocks begin where a person would say that the change begins, and what
+// Diff makes a unified diff fit to be read: its blocks begin where a person would say that the change begins, and what
 // is invisible in it is made visible.
-func diffText(diff string) string { return cleanDiff(slide(diff)) }
+func Diff(diff string) string { return JSON(slide(diff)) }
 
 // slide moves each block of added or removed lines, as far as equal lines around it allow, to where its first line is
 // indented least and opens something. The two texts that the diff stands between stay the same.

@@ -1,4 +1,4 @@
-package bot
+package words
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"bobbin/schemas"
 )
 
-// thousands writes 5100 as 5,100.
-func thousands(n int) string {
+// Thousands writes 5100 as 5,100.
+func Thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -17,26 +17,28 @@ func thousands(n int) string {
 	return s
 }
 
-func count(n int, one, many string) string {
+// Count writes a number with what it counts.
+func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return thousands(n) + " " + many
+	return Thousands(n) + " " + many
 }
 
-// about rounds an estimate to two digits: 5134 → "about 5,100".
-func about(n int) string {
+// About rounds an estimate to two digits: 5134 → "about 5,100".
+func About(n int) string {
 	step := 1
 	for n/step >= 100 {
 		step *= 10
 	}
-	return "about " + thousands((n+step/2)/step*step)
+	return "about " + Thousands((n+step/2)/step*step)
 }
 
-func size(n int) string {
+// Size writes a number of bytes with a unit.
+func Size(n int) string {
 	switch {
 	case n < 1<<10:
-		return count(n, "byte", "bytes")
+		return Count(n, "byte", "bytes")
 	case n < 10<<10, n >= 1<<20 && n < 10<<20:
 		if n >= 1<<20 {
 			return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
@@ -48,8 +50,8 @@ func size(n int) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// took writes a time with one unit: "310 ms", "1.2 s", "12 min", "2 h", "3 days".
-func took(d time.Duration) string {
+// Took writes a time with one unit: "310 ms", "1.2 s", "12 min", "2 h", "3 days".
+func Took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
 		return "under 1 ms"
@@ -64,13 +66,13 @@ func took(d time.Duration) string {
 	case d < 48*time.Hour:
 		return fmt.Sprintf("%d h", int(d.Hours()))
 	}
-	return count(int(d.Hours()/24), "day", "days")
+	return Count(int(d.Hours()/24), "day", "days")
 }
 
-// at writes a member as people write them.
-func at(id schemas.MemberID, name string) string {
+// At writes a member as people write them.
+func At(id schemas.MemberID, name string) string {
 	if name == "" {
 		name = string(id)
 	}
-	return "@" + short(clean(name), 40)
+	return "@" + Short(Clean(name), 40)
 }
