@@ -40,7 +40,7 @@ var rooms = map[string][]string{
 	"agent":                     nil,
 	"gateway":                   nil,
 	"inspect":                   nil,
-	"operator":                  nil,
+	"operator":                  {"internal/engine"},
 	"agent/model":               {"agent", "agent/model/anthropic", "agent/model/openai", "agent/model/gemini", "agent/model/internal/link"},
 	"agent/model/anthropic":     {"agent", "agent/model/internal/link"},
 	"agent/model/openai":        {"agent", "agent/model/internal/link"},
@@ -51,19 +51,21 @@ var rooms = map[string][]string{
 	"oauth":                     nil,
 	"egress":                    nil,
 	"proxy":                     nil,
-	"sandbox":                   nil,
+	"sandbox":                   {"internal/engine"},
 	"install":                   nil,
 	"vault":                     nil,
 	"audit":                     nil,
 	"schemas":                   nil,
+	"internal/engine":           nil,
 	"internal/durable":          nil,
 	"internal/jsonscan":         nil,
+	"internal/leash":            nil,
 	"internal/safehttp":         nil,
 	"internal/socket":           nil,
 }
 
 // leaves may be imported by every room, and import none.
-var leaves = []string{"internal/durable", "internal/jsonscan", "internal/safehttp", "internal/socket"}
+var leaves = []string{"internal/durable", "internal/jsonscan", "internal/leash", "internal/safehttp", "internal/socket"}
 
 // only lists libraries that stay in few rooms, with the reason.
 var only = map[string]struct {
@@ -73,8 +75,8 @@ var only = map[string]struct {
 	"github.com/mark3labs/mcp-go":   {[]string{"registry", "registry/internal/session"}, "MCP library types stop at the registry's wall"},
 	"github.com/fsnotify/fsnotify":  {[]string{"mcpstore"}, "one watcher serves hand edits and commits alike"},
 	"golang.org/x/oauth2":           {[]string{"oauth"}, "tokens are handled at one place"},
-	"os/exec":                       {[]string{"sandbox", "proxy"}, "every program starts at one place on this machine and at one inside of a sandbox, which also ends it"},
-	"github.com/moby/moby":          {[]string{"sandbox", "operator"}, "who can ask the engine for a container is root: it is asked at one place for members, at one for the operator"},
+	"os/exec":                       {[]string{"sandbox", "proxy", "internal/leash"}, "every program starts at one place on this machine and at one inside of a sandbox, which also ends it"},
+	"github.com/moby/moby":          {[]string{"sandbox", "operator", "internal/engine"}, "who can ask the engine for a container is root: it is asked at one place for members, at one for the operator"},
 	"github.com/spf13/cobra":        {[]string{"cmd/bobbin"}, "flags belong to the wiring"},
 	"github.com/gofrs/flock":        {[]string{"internal/durable", "audit"}, "locks between processes are made by the leaf"},
 	"github.com/getkin/kin-openapi": {[]string{"bot/discord/discordtest"}, "a description of somebody's API is for tests"},

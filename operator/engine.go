@@ -2,13 +2,7 @@ package operator
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
+	"bobbin/internal/engine"
 	"bobbin/schemas"
 )
 
@@ -33,27 +28,12 @@ func (o *Operator) docker(ctx context.Context) (*client.Client, error) {
 	if o.engine != nil {
 		return o.engine, nil
 	}
-	how := []client.Opt{client.FromEnv}
-	if o.opt.Engine != "" {
-		how = []client.Opt{client.WithHost(o.opt.Engine)}
-	}
-	engine, err := client.New(how...)
+	found, err := engine.Connect(ctx, o.opt.Engine, "servers of type remote need none")
 	if err != nil {
-		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the address of the container engine is wrong", Hint: "look at DOCKER_HOST", Err: err}
+		return nil, err
 	}
-	host := engine.DaemonHost()
-	ctx, cancel := context.WithTimeout(ctx, pingTime)
-	defer cancel()
-	if _, err := engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
-		_ = engine.Close()
-		hint := "start Docker, or name its socket in DOCKER_HOST; servers of type remote need none"
-		if errors.Is(err, fs.ErrPermission) {
-			hint = "put the user who runs bobbin into the group docker, or use a rootless engine"
-		}
-		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
-	}
-	o.engine = engine
-	return engine, nil
+	o.engine = found
+	return found, nil
 }
 
 // socket is where the engine's own is on its machine.
@@ -88,43 +68,6 @@ func short(text string) string {
 		return string(r[:300]) + "…"
 	}
 	return text
-}
-
-// static finds bobbin's own program to mount. It must run in an image that has no C library of ours.
-func static(binary string) (path string, err error) {
-	refuse := func(text, hint string, err error) error {
-		return &schemas.Error{Code: schemas.CodeMissing, Text: text, Hint: hint, Err: err}
-	}
-	if runtime.GOOS != "linux" {
-		return "", refuse("containers of MCP servers need bobbin on Linux, beside the engine", "run bobbin on Linux (WSL counts), or use servers of type remote", nil)
-	}
-	if path = binary; path == "" {
-		if path, err = os.Executable(); err != nil {
-			return "", refuse("the system does not say where bobbin's program is", "", err)
-		}
-	}
-	if path, err = filepath.Abs(path); err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	var info fs.FileInfo
-	if err == nil {
-		info, err = os.Stat(path)
-	}
-	var file *elf.File
-	if err == nil {
-		file, err = elf.Open(path)
-	}
-	if err != nil {
-		return "", refuse("bobbin's own program cannot be read, and containers need it", "check "+path, err)
-	}
-	defer file.Close()
-	if info.Mode().Perm()&0o005 != 0o005 {
-		return "", refuse("containers run as another user, who may not run "+path, "chmod o+rx "+path, nil)
-	}
-	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return "", refuse("bobbin was built with cgo, so its program does not run in a container", "build it with CGO_ENABLED=0: make build", nil)
-	}
-	return path, nil
 }
 
 // found lists what this data folder made: containers with all of the labels.

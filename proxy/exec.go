@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"bobbin/internal/leash"
 )
 
 const (
@@ -84,7 +86,7 @@ func (p *Proxy) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	run.end()
 	readers.Wait()
-	run.group.release()
+	run.group.Release()
 	code := cmd.ProcessState.ExitCode()
 	if timedOut {
 		code = -1
@@ -94,7 +96,7 @@ func (p *Proxy) exec(w http.ResponseWriter, r *http.Request) {
 
 // running is a command with its outputs.
 type running struct {
-	group          group
+	group          leash.Leash
 	stdout, stderr *os.File
 	done           chan struct{}
 }
@@ -129,13 +131,13 @@ func (r *running) end() {
 	select {
 	case <-r.done:
 	default:
-		r.group.term()
+		r.group.Term()
 		timer := time.NewTimer(graceTerm)
 		defer timer.Stop()
 		select {
 		case <-r.done:
 		case <-timer.C:
-			r.group.kill()
+			r.group.Kill()
 			<-r.done
 		}
 	}

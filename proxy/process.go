@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"bobbin/internal/leash"
 )
 
 // The steps of an end.
@@ -24,26 +26,26 @@ type family struct {
 	pids map[int]bool
 }
 
-func (f *family) start(cmd *exec.Cmd) (group, error) {
+func (f *family) start(cmd *exec.Cmd) (leash.Leash, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	prepare(cmd)
+	leash.Prepare(cmd)
 	if err := cmd.Start(); err != nil {
-		return group{}, err
+		return leash.Leash{}, err
 	}
 	f.pids[cmd.Process.Pid] = true
-	return tie(cmd.Process), nil
+	return leash.Tie(cmd.Process), nil
 }
 
 // wait waits for a program, and kills what is left of its group while the pid cannot be someone else's.
-func (f *family) wait(cmd *exec.Cmd, g group) error {
-	held := awaitExit(cmd.Process.Pid)
+func (f *family) wait(cmd *exec.Cmd, g leash.Leash) error {
+	held := g.Wait()
 	if held {
-		g.kill()
+		g.Kill()
 	}
 	err := cmd.Wait()
 	if !held {
-		g.kill()
+		g.Kill()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +56,7 @@ func (f *family) wait(cmd *exec.Cmd, g group) error {
 // process is a running program with its pipes.
 type process struct {
 	cmd           *exec.Cmd
-	group         group
+	group         leash.Leash
 	stdin, stdout *os.File
 	words         tail
 	done          chan struct{} // closed when it is gone
@@ -118,7 +120,7 @@ func ending(cmd *exec.Cmd, err error) string {
 	case !failed:
 		return "lost: the system does not say how it ended"
 	}
-	if n := signalOf(cmd.ProcessState); n > 0 {
+	if n := leash.Signal(cmd.ProcessState); n > 0 {
 		return fmt.Sprintf("killed by signal %d", n)
 	}
 	return fmt.Sprintf("exited with %d", exit.ExitCode())
@@ -133,9 +135,9 @@ func (p *process) end() {
 	p.ending.Do(func() {
 		_ = p.stdin.Close()
 		if !p.waitFor(graceInput) {
-			p.group.term()
+			p.group.Term()
 			if !p.waitFor(graceTerm) {
-				p.group.kill()
+				p.group.Kill()
 			}
 		}
 	})
@@ -146,7 +148,7 @@ func (p *process) end() {
 func (p *process) free() {
 	p.goroutines.Wait()
 	_ = p.stdout.Close()
-	p.group.release()
+	p.group.Release()
 }
 
 func (p *process) waitFor(limit time.Duration) bool {

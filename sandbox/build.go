@@ -18,6 +18,7 @@ import (
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
 
+	"bobbin/internal/engine"
 	"bobbin/schemas"
 )
 
@@ -51,11 +52,11 @@ func Build(ctx context.Context, opt BuildOptions) error {
 	if opt.Out == nil {
 		opt.Out = io.Discard
 	}
-	engine, err := connect(ctx, opt.Engine)
+	docker, err := engine.Connect(ctx, opt.Engine, "without it: "+useProcess)
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
+	defer docker.Close()
 	ctx, cancel := context.WithTimeout(ctx, buildTime)
 	defer cancel()
 	files, err := archive(opt.Dockerfile)
@@ -68,7 +69,7 @@ func Build(ctx context.Context, opt BuildOptions) error {
 			how.BuildArgs[name] = &v
 		}
 	}
-	r, err := engine.ImageBuild(ctx, files, how)
+	r, err := docker.ImageBuild(ctx, files, how)
 	if err != nil {
 		return unbuilt(ctx, opt.Image, err.Error(), false, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"bobbin/internal/leash"
 )
 
 // The steps of an end, together below 8 s.
@@ -64,7 +66,7 @@ type child struct {
 	once    sync.Once
 
 	signals sync.Mutex
-	leash   leash
+	leash   leash.Leash
 	reaped  bool // the pid may be someone else's now
 
 	goroutines sync.WaitGroup
@@ -94,7 +96,7 @@ func startChild(ctx context.Context, cmd *exec.Cmd, id string, hide []string, ow
 	c := &child{owner: owner, cmd: cmd, id: id, hide: hide, stdin: files[1], stdout: files[2], stderr: files[4], done: make(chan struct{})}
 	c.words.ended = make(chan struct{})
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[3], files[5]
-	prepare(cmd)
+	leash.Prepare(cmd)
 	if err := cmd.Start(); err != nil {
 		closeAll()
 		return nil, err
@@ -102,7 +104,8 @@ func startChild(ctx context.Context, cmd *exec.Cmd, id string, hide []string, ow
 	for _, i := range []int{0, 3, 5} {
 		_ = files[i].Close()
 	}
-	c.leash = tie(cmd.Process)
+	c.leash = leash.Tie(cmd.Process)
+	limit(cmd.Process.Pid)
 	c.goroutines.Go(func() { c.words.drain(c.stderr) })
 	adopted := owner.adopt(c)
 	c.goroutines.Go(c.watch)
@@ -131,19 +134,19 @@ func (c *child) watch() {
 // reap waits for the program and kills what is left of its group: while the dead program still holds the pid, where the
 // system can wait without reaping.
 func (c *child) reap() error {
-	held := c.leash.wait()
+	held := c.leash.Wait()
 	var err error
 	if !held {
 		err = c.cmd.Wait()
 	}
 	c.signals.Lock()
 	defer c.signals.Unlock()
-	c.leash.kill()
+	c.leash.Kill()
 	if held {
 		err = c.cmd.Wait()
 	}
 	c.reaped = true
-	c.leash.release()
+	c.leash.Release()
 	return err
 }
 
@@ -160,7 +163,7 @@ func (c *child) diagnosis(err error) string {
 	how := "exited with 0"
 	if failed {
 		how = fmt.Sprintf("exited with %d", exit.ExitCode())
-		if n := signalOf(exit.ProcessState); n > 0 {
+		if n := leash.Signal(exit.ProcessState); n > 0 {
 			how = fmt.Sprintf("killed by signal %d", n)
 		}
 	}
@@ -241,10 +244,10 @@ func (c *child) end() {
 	if !gone {
 		c.takeOutput()
 		if !c.waitFor(grace) {
-			c.signal(leash.term)
+			c.signal(leash.Leash.Term)
 			if !c.waitFor(graceTerm) {
 				c.killed.Store(true)
-				c.signal(leash.kill)
+				c.signal(leash.Leash.Kill)
 				if !c.waitFor(graceKill) {
 					c.owner.log.Error("a server cannot be killed", "pid", c.PID())
 				}
@@ -293,7 +296,7 @@ func (c *child) isDone() bool {
 	}
 }
 
-func (c *child) signal(send func(leash)) {
+func (c *child) signal(send func(leash.Leash)) {
 	c.signals.Lock()
 	defer c.signals.Unlock()
 	if !c.reaped {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"bobbin/internal/durable"
+	"bobbin/internal/engine"
 	"bobbin/schemas"
 )
 
@@ -28,6 +28,7 @@ const (
 	claimTime  = time.Second      // for the lock of a bobbin that just ends
 	engineTime = 30 * time.Second // one call of the engine
 	stopTime   = 20 * time.Second // of one container: the engine kills it after 10
+	useProcess = "use --sandbox process"
 	idleTime   = 15 * time.Minute
 	maxBoxes   = 10_000
 
@@ -144,10 +145,10 @@ func (d *Docker) claim(ctx context.Context) (err error) {
 // prepare looks at what is mounted.
 func (d *Docker) prepare() (err error) {
 	named := d.opt.Binary != ""
-	if d.opt.Binary, err = static(d.opt.Binary); err != nil {
+	if d.opt.Binary, err = engine.Program(d.opt.Binary, useProcess); err != nil {
 		return err
 	}
-	if !named { // it may be replaced while it runs, and be nowhere on the engine's machine: bobbin in a container
+	if !named {
 		if d.opt.Binary, err = d.share(d.opt.Binary, "bobbin", 0o755); err != nil {
 			return err
 		}
@@ -170,37 +171,13 @@ func (d *Docker) prepare() (err error) {
 	return err
 }
 
-// connect finds the engine, and asks whether it is there.
-func connect(ctx context.Context, address string) (*client.Client, error) {
-	how := []client.Opt{client.FromEnv}
-	if address != "" {
-		how = []client.Opt{client.WithHost(address)}
-	}
-	engine, err := client.New(how...)
-	if err != nil {
-		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the address of the container engine is wrong", Hint: "look at DOCKER_HOST", Err: err}
-	}
-	host := engine.DaemonHost()
-	ctx, cancel := context.WithTimeout(ctx, pingTime)
-	defer cancel()
-	if _, err := engine.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
-		_ = engine.Close()
-		hint := "start Docker, or name its socket in DOCKER_HOST; without it: --sandbox process"
-		if errors.Is(err, fs.ErrPermission) {
-			hint = "put the user who runs bobbin into the group docker, or use a rootless engine"
-		}
-		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: "no container engine answers at " + host, Hint: hint, Err: err}
-	}
-	return engine, nil
-}
-
 // look asks the engine whether it is there, what it can do, and whether it has the image.
 func (d *Docker) look(ctx context.Context) (err error) {
 	host := cmp.Or(d.opt.Engine, os.Getenv(client.EnvOverrideHost), "unix://")
 	if !strings.HasPrefix(host, "unix://") {
 		return refusal(schemas.CodeInvalid, "the container engine at "+host+" is on another machine: sandboxes share a folder with bobbin", "name one of this machine: DOCKER_HOST=unix:///var/run/docker.sock")
 	}
-	if d.engine, err = connect(ctx, d.opt.Engine); err != nil {
+	if d.engine, err = engine.Connect(ctx, d.opt.Engine, "without it: "+useProcess); err != nil {
 		return err
 	}
 	if err = d.ask(ctx); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
-	"debug/elf"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
@@ -13,12 +12,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/moby/moby/client"
 
+	"bobbin/internal/engine"
 	"bobbin/schemas"
 )
 
@@ -43,39 +42,6 @@ func (d *Docker) lookInfo(ctx context.Context) error {
 		hint = "install gVisor, then: runsc install -- --host-uds=all, and restart the engine; or leave --sandbox-runtime out"
 	}
 	return refusal(schemas.CodeMissing, fmt.Sprintf("the container engine has no runtime %.40q; it has %s", d.opt.Runtime, strings.Join(known, ", ")), hint)
-}
-
-// static finds the program to mount. It must run in an image that has no C library of ours.
-func static(binary string) (path string, err error) {
-	if path = binary; path == "" {
-		if path, err = os.Executable(); err != nil {
-			return "", &schemas.Error{Code: schemas.CodeMissing, Text: "the system does not say where bobbin's program is", Hint: "use --sandbox process", Err: err}
-		}
-	}
-	if path, err = filepath.Abs(path); err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	var info fs.FileInfo
-	if err == nil {
-		info, err = os.Stat(path)
-	}
-	var file *elf.File
-	if err == nil {
-		file, err = elf.Open(path)
-	}
-	if err != nil {
-		return "", &schemas.Error{Code: schemas.CodeMissing, Text: "bobbin's own program cannot be read, and sandboxes need it", Hint: "check " + path, Err: err}
-	}
-	defer file.Close()
-	if binary != "" && info.Mode().Perm()&0o005 != 0o005 {
-		return "", refusal(schemas.CodeMissing, "sandboxes run as another user, who may not run "+path, "chmod o+rx "+path)
-	}
-	for _, part := range file.Progs {
-		if part.Type == elf.PT_INTERP {
-			return "", refusal(schemas.CodeMissing, "bobbin was built with cgo, so its program does not run in a sandbox", "build it with CGO_ENABLED=0: make build")
-		}
-	}
-	return path, nil
 }
 
 // trusted checks a file of certificate authorities: every sandbox can read it, so it must hold nothing else.
@@ -111,47 +77,13 @@ func trusted(file string) error {
 	return nil
 }
 
-// share copies a file to where the engine finds it: beside the sandboxes, whose folder has the same path for both. One that runs or
-// is mounted there keeps its old content.
-func (d *Docker) share(from, name string, mode fs.FileMode) (path string, err error) {
-	defer func() {
-		if err != nil {
-			err = &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder, and whether there is room", Err: err}
-		}
-	}()
-	dir, err := d.opt.Boxes.Sub("shared")
+// share copies a file to where the engine finds it, beside the sandboxes.
+func (d *Docker) share(from, name string, mode fs.FileMode) (string, error) {
+	path, err := engine.Share(d.opt.Boxes, from, name, mode)
 	if err != nil {
-		return "", err
+		return "", &schemas.Error{Code: schemas.CodeInvalid, Text: "the folder of the sandboxes cannot be used", Hint: "check who owns the data folder, and whether there is room", Err: err}
 	}
-	defer dir.Close()
-	if path, err = filepath.Abs(filepath.Join(dir.Path(), name)); err != nil {
-		return "", err
-	}
-	old, _ := stateOf(path)
-	now, err := stateOf(from)
-	if err != nil || old == now {
-		return path, err
-	}
-	root, err := os.OpenRoot(dir.Path())
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	in, err := os.Open(from)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
-	part := name + ".part"
-	out, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return "", err
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Chmod(mode), out.Sync(), out.Close()); err != nil {
-		return "", errors.Join(err, root.Remove(part))
-	}
-	return path, root.Rename(part, name)
+	return path, nil
 }
 
 // stateOf names the present content of files; "" is none.

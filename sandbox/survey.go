@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"bobbin/internal/engine"
 	"bobbin/schemas"
 )
 
@@ -36,7 +37,7 @@ func Look(ctx context.Context, opt DockerOptions) (s Survey, err error) {
 	opt.Log = slog.New(slog.DiscardHandler)
 	d := &Docker{opt: opt}
 	s.Free = -1
-	if d.engine, err = connect(ctx, opt.Engine); err != nil {
+	if d.engine, err = engine.Connect(ctx, opt.Engine, "without it: "+useProcess); err != nil {
 		return s, err
 	}
 	defer d.engine.Close()
@@ -63,7 +64,7 @@ func Look(ctx context.Context, opt DockerOptions) (s Survey, err error) {
 		}
 	}
 	err = d.ask(ctx)
-	_, e := static(opt.Binary)
+	_, e := engine.Program(opt.Binary, useProcess)
 	err = errors.Join(err, e)
 	if opt.CA != "" {
 		err = errors.Join(err, trusted(opt.CA))

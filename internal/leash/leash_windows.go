@@ -1,4 +1,4 @@
-package proxy
+package leash
 
 import (
 	"errors"
@@ -10,23 +10,25 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// group is a job object: it ends the program and what that started, at the latest with us. What the program starts before it is
-// put into the job, in its first milliseconds, is not in it.
-type group struct {
+// Leash is a job object: it holds the program and all that it starts, and ends them with its last handle, so with bobbin.
+// What the program starts before it is put into the job, in its first milliseconds, is not in it.
+type Leash struct {
 	job  windows.Handle
 	only *os.Process // when there is no job: the program alone can be ended
 }
 
-func prepare(cmd *exec.Cmd) {
+// Prepare gives cmd a process group of its own and no window. Call it before Start.
+func Prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-func tie(p *os.Process) group {
+// Tie takes hold of a program that was started just now.
+func Tie(p *os.Process) Leash {
 	job, err := newJob(uint32(p.Pid))
 	if err != nil {
-		return group{only: p}
+		return Leash{only: p}
 	}
-	return group{job: job}
+	return Leash{job: job}
 }
 
 func newJob(pid uint32) (windows.Handle, error) {
@@ -50,24 +52,27 @@ func newJob(pid uint32) (windows.Handle, error) {
 	return job, nil
 }
 
-// term does nothing: a program without a window gets no wish to end on Windows, other than the end of its input.
-func (group) term() {}
+// Term does nothing: a program without a window gets no wish to end on Windows, other than the end of its input.
+func (Leash) Term() {}
 
-func (g group) kill() {
-	if g.job == 0 {
-		_ = g.only.Kill()
+// Kill ends the program and all that it started.
+func (l Leash) Kill() {
+	if l.job != 0 {
+		_ = windows.TerminateJobObject(l.job, 1)
 		return
 	}
-	_ = windows.TerminateJobObject(g.job, 1)
+	_ = l.only.Kill()
 }
 
-func (g group) release() {
-	if g.job != 0 {
-		_ = windows.CloseHandle(g.job)
+// Wait returns false at once: the system cannot wait without reaping.
+func (Leash) Wait() (held bool) { return false }
+
+// Release gives the hold up, and ends what is left of it.
+func (l Leash) Release() {
+	if l.job != 0 {
+		_ = windows.CloseHandle(l.job)
 	}
 }
 
-func signalOf(*os.ProcessState) int { return 0 }
-
-// awaitExit does nothing here: the system cannot wait without reaping.
-func awaitExit(int) (held bool) { return false }
+// Signal is always 0 here.
+func Signal(*os.ProcessState) int { return 0 }

@@ -10,18 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// term and kill signal the whole group. The group's id is the pid of the program, which leads it.
-func (l leash) term() { _ = unix.Kill(-l.pid, unix.SIGTERM) }
-func (l leash) kill() { _ = unix.Kill(-l.pid, unix.SIGKILL) }
-
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
-
-func signalOf(state *os.ProcessState) int {
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return int(status.Signal())
-	}
-	return 0
-}
 
 // hasWriter reports whether some process still holds the other end of a pipe.
 func hasWriter(f *os.File) bool {

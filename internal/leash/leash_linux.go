@@ -1,4 +1,4 @@
-package sandbox
+package leash
 
 import (
 	"os"
@@ -8,38 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const maxFiles = 4096 // open files of a program
-
-// leash is the hold on a program and its group.
-type leash struct {
+// Leash is the hold on a program and its group.
+type Leash struct {
 	pid   int
 	pidfd *os.File // in the runtime's poller, so that waiting costs no thread; nil on kernels before 5.10
 }
 
-func prepare(cmd *exec.Cmd) {
+// Prepare has cmd lead a group of its own, and die with the thread that starts it. Call it before Start.
+func Prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-func tie(p *os.Process) leash {
-	l := leash{pid: p.Pid}
+// Tie takes hold of a program that was started just now.
+func Tie(p *os.Process) Leash {
+	l := Leash{pid: p.Pid}
 	if fd, err := unix.PidfdOpen(p.Pid, unix.PIDFD_NONBLOCK); err == nil {
 		l.pidfd = os.NewFile(uintptr(fd), "pidfd")
 	}
-	lower(p.Pid, unix.RLIMIT_NOFILE, maxFiles)
-	lower(p.Pid, unix.RLIMIT_CORE, 0)
 	return l
 }
 
-func lower(pid, resource int, limit uint64) {
-	var now unix.Rlimit
-	if unix.Prlimit(pid, resource, nil, &now) == nil {
-		limit = min(limit, now.Max)
-		_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: limit, Max: limit}, nil)
-	}
-}
-
-// wait returns when the program has ended, and leaves it to be reaped.
-func (l leash) wait() (held bool) {
+// Wait returns when the program has ended, and leaves it to be reaped: its pid is held. Where it cannot wait, held is false.
+func (l Leash) Wait() (held bool) {
 	if l.pidfd != nil {
 		if conn, err := l.pidfd.SyscallConn(); err == nil {
 			err = conn.Read(func(uintptr) bool { return ended(l.pid, unix.WNOHANG) })
@@ -62,14 +52,9 @@ func ended(pid, options int) bool {
 	}
 }
 
-func (l leash) release() {
+// Release gives the hold up.
+func (l Leash) Release() {
 	if l.pidfd != nil {
 		_ = l.pidfd.Close()
 	}
-}
-
-// unread counts the bytes in a pipe that nobody has read yet.
-func unread(f *os.File) (n int) {
-	control(f, func(fd int) { n, _ = unix.IoctlGetInt(fd, unix.TIOCINQ) })
-	return n
 }
