@@ -141,7 +141,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 	}
 	wires := registry.Options{
 		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
-		Cache: folder["cache"], Credentials: h.admins.credentials(h.SignIns.Client), Signed: h.SignIns.Signed, Here: late.here, Version: opt.Version, Log: opt.Log,
+		Cache: folder["cache"], Credentials: h.admins.credentials(h.SignIns.Client), Hidden: h.admins.hidden, Signed: h.SignIns.Signed, Here: late.here, Version: opt.Version, Log: opt.Log,
 	}
 	if len(opt.Assistant.Models) > 0 {
 		wires.Sample = late

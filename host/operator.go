@@ -80,6 +80,14 @@ func (a *admins) credentials(others func(schemas.ThreadID, schemas.MemberID, sch
 	}
 }
 
+// hidden are the values of the operator's servers, which threads are not to see.
+func (a *admins) hidden(ctx context.Context, _ schemas.ThreadID, e schemas.Entry) map[string]schemas.Secret {
+	if e.Kind != schemas.Admin || a.Operator == nil {
+		return nil
+	}
+	return a.Hidden(ctx, e.Name)
+}
+
 // admitted asks anew for each request whether the thread may still use the server.
 type admitted struct {
 	admins *admins

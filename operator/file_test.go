@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,12 +91,17 @@ func open(t *testing.T, text string) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Operator, err = operator.New(operator.Options{Data: data, Secrets: d.safe, Engine: engineOf(), Binary: binary})
+	d.Operator, err = operator.New(operator.Options{Data: data, Secrets: d.safe, Engine: engineOf(), Binary: binary, Getenv: environment})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	return d
+}
+
+func environment(name string) (string, bool) {
+	v, ok := map[string]string{"LEVEL": "debugging", "THREE_TOKEN": "canary-3"}[name]
+	return v, ok
 }
 
 func (d *desk) write(text string) {
@@ -321,6 +327,30 @@ func TestAllows(t *testing.T) { // D56
 	} {
 		if got := (operator.Server{Allow: c.allow}).Allows(c.caller); got != c.want {
 			t.Errorf("%v %+v: %v", c.allow, c.caller, got)
+		}
+	}
+}
+
+func TestHidden(t *testing.T) { // D54: what nobody is to see in an answer, and nothing else
+	d := open(t, `mcps:
+  - name: far
+    type: remote
+    url: https://mcp.example.com/mcp
+    headers: {Authorization: Bearer canary-1, X-Two: "id=${input:TWO};level=${env:LEVEL}", X-Three: "${env:THREE_TOKEN}"}
+  - name: near
+    base_image: b
+    env: {DATABASE_URL: "postgres://u:canary-4@db/x", LEVEL: words, FIVE_KEY: canary-5}
+`)
+	d.must(d.safe.Put(t.Context(), schemas.SecretKey{Member: "operator", Thread: "operator", Server: "far", Name: "TWO", Origin: "https://mcp.example.com:443"}, schemas.NewSecret("canary-2")))
+	d.must(d.Seal(t.Context()))
+	for name, want := range map[string]string{"far": "canary-1 canary-2 canary-3", "near": "canary-4 canary-5 postgres://u:canary-4@db/x", "nobody": ""} {
+		var got []string
+		for _, v := range d.Hidden(t.Context(), name) {
+			got = append(got, v.Reveal())
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -162,20 +163,54 @@ func (o *Operator) resolve(ctx context.Context, s Server, in map[string]string) 
 	return out, nil
 }
 
-// masks are the values that nobody is to see in what a server prints: those that came from references or look like secrets.
-func (o *Operator) masks(ctx context.Context, s Server) []string {
-	var all []string
-	for _, in := range []map[string]string{s.Env, s.Headers} {
+// Hidden gives the values of a server that nobody is to see in what it answers, by where they stand; none of one that is not there.
+// Words that came from bobbin's own environment are not among them, unless they look like secrets.
+func (o *Operator) Hidden(ctx context.Context, name string) map[string]schemas.Secret {
+	f, _ := o.Load(ctx) // of a file that cannot be read the last good reading stands
+	s, _ := f.Find(name)
+	return o.hidden(ctx, s)
+}
+
+func (o *Operator) hidden(ctx context.Context, s Server) map[string]schemas.Secret {
+	all := map[string]schemas.Secret{}
+	for group, in := range map[string]map[string]string{"env": s.Env, "header": s.Headers} {
 		for k, raw := range in {
-			if !secretive(k, raw) && !reference.MatchString(raw) {
-				continue
+			refs := reference.FindAllStringSubmatch(raw, -1)
+			if len(refs) == 0 && (group == "header" || secretive(k, raw)) {
+				all[group+" "+k] = schemas.NewSecret(strings.TrimPrefix(raw, scheme.FindString(raw)))
 			}
-			if v, err := o.resolve(ctx, s, map[string]string{k: raw}); err == nil && len(v[k].Reveal()) >= 4 {
-				all = append(all, v[k].Reveal(), strings.TrimPrefix(v[k].Reveal(), scheme.FindString(v[k].Reveal())))
+			for _, m := range refs {
+				got, err := o.resolve(ctx, s, map[string]string{k: m[0]})
+				if v := got[k].Reveal(); err == nil && (m[1] == "input" || secretive(k, v) || secretive(m[2], v)) {
+					all[group+" "+k+" "+m[2]] = got[k]
+				}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	for k, v := range all { // a server may tell the password alone
+		if u, err := url.Parse(v.Reveal()); err == nil {
+			if password, ok := u.User.Password(); ok {
+				all[k+" password"] = schemas.NewSecret(password)
+			}
+		}
+	}
+	return all
+}
+
+// masks are those values as they stand in lines, longest first.
+func (o *Operator) masks(ctx context.Context, s Server) []string {
+	var all []string
+	for _, v := range o.hidden(ctx, s) {
+		if text := v.Reveal(); len(text) >= 4 {
+			all = append(all, text)
+		}
+		for line := range strings.Lines(v.Reveal()) { // of a key in PEM, say
+			if line = strings.TrimSpace(line); len(line) >= 12 {
+				all = append(all, line)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.Compact(all)
 }
 

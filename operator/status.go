@@ -91,7 +91,7 @@ func (o *Operator) Status(ctx context.Context, name string) (Status, error) {
 
 // written is what the file alone says.
 func (o *Operator) written(s Server, f File) Status {
-	st := Status{Name: s.Name, Type: s.Type, State: stateNone, Image: s.BaseImage, Command: s.Command, URL: s.URL, Env: hidden(s.Env), Headers: hidden(s.Headers), Allow: s.Allow}
+	st := Status{Name: s.Name, Type: s.Type, State: stateNone, Image: s.BaseImage, Command: s.Command, URL: s.URL, Env: starred(s.Env), Headers: starred(s.Headers), Allow: s.Allow}
 	for _, p := range f.Problems {
 		if p.Server == s.Name {
 			st.Problems = append(st.Problems, p.String())
@@ -118,7 +118,7 @@ func insideURL(s Server, path string) string {
 	return "http://" + net.JoinHostPort(s.Name, strconv.Itoa(s.ProxyOptions.Port)) + path
 }
 
-func hidden(in map[string]string) map[string]string {
+func starred(in map[string]string) map[string]string {
 	if len(in) == 0 {
 		return nil
 	}

@@ -73,6 +73,9 @@ type Options struct {
 	// Credentials, if set, is used in place of HTTP, also for connectors without a sign-in, and gives a client that signs in as member; a sign-in that is missing
 	// comes back from its transport as *schemas.Error with CodeNeeds and never waits for a person.
 	Credentials func(thread schemas.ThreadID, member schemas.MemberID, s schemas.Server) *http.Client
+	// Hidden, if set, gives what an entry's server has of secrets beside those of its definition, by a name that is no input's. They are
+	// taken out of what it answers like those, and the server's session starts anew when they change. It must be quick.
+	Hidden func(context.Context, schemas.ThreadID, schemas.Entry) map[string]schemas.Secret
 	// Signed says whether a member has a sign-in of their own for exactly this definition; it is asked for each call while a
 	// sign-in is lent, and must be quick. nil: nobody has.
 	Signed func(context.Context, schemas.ThreadID, schemas.MemberID, schemas.Server) bool

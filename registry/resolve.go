@@ -49,6 +49,9 @@ func (r *Registry) wanted(ctx context.Context, thread schemas.ThreadID, e schema
 			values[id] = v
 		}
 	}
+	if r.opt.Hidden != nil {
+		maps.Copy(values, r.opt.Hidden(ctx, thread, e))
+	}
 	w.id.values = r.digest(values)
 	return w, values
 }

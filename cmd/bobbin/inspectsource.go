@@ -89,6 +89,9 @@ func newBench(o *operator.Operator, own *durable.Dir, log *slog.Logger) (*bench,
 		Credentials: func(_ schemas.ThreadID, _ schemas.MemberID, s schemas.Server) *http.Client {
 			return o.Client(s.Name)
 		},
+		Hidden: func(ctx context.Context, _ schemas.ThreadID, e schemas.Entry) map[string]schemas.Secret {
+			return o.Hidden(ctx, e.Name)
+		},
 	})
 	return b, err
 }
@@ -170,14 +173,7 @@ func (w wanted) Load(ctx context.Context, id schemas.ThreadID) (schemas.Config, 
 		if s.Wrong != "" {
 			continue
 		}
-		def := schemas.Server{Name: s.Name, Type: schemas.HTTP, URL: s.URL}
-		switch {
-		case s.Type == operator.Remote:
-		case s.ProxyImage == "":
-			def.URL = "http://" + s.Name + "/mcp"
-		default:
-			def.Type, def.URL = schemas.SSE, "http://"+s.Name+"/sse"
-		}
+		def := w.o.Endpoint(s)
 		cfg.Entries = append(cfg.Entries, schemas.Entry{
 			Server: def, Kind: schemas.Admin, Owner: "operator", OwnerName: "the operator", Enabled: true,
 			Approval: &schemas.Approval{Fingerprint: def.Fingerprint(), By: "operator", At: time.Now(), Definition: def},
