@@ -18,7 +18,7 @@ const (
 // roster is what a door knows of who is in its threads.
 type roster struct {
 	match func(schemas.ThreadID) bool
-	here  func(context.Context, schemas.ThreadID, schemas.MemberID) (bool, error)
+	stand func(context.Context, schemas.ThreadID, schemas.MemberID) (schemas.Role, bool, error)
 }
 
 // presence is who was in a thread when somebody looked.
@@ -29,14 +29,16 @@ type presence struct {
 }
 
 type sight struct {
+	role schemas.Role
 	here bool
 	at   time.Time
 }
 
-// Roster lets a door say who is still in the threads that match: here answers false only for who is certainly not, and an error
-// when it cannot say. It is called at most twice a minute for a member. stop ends it and may be called twice.
-func (b *Bot) Roster(match func(schemas.ThreadID) bool, here func(context.Context, schemas.ThreadID, schemas.MemberID) (bool, error)) (stop func()) {
-	r := &roster{match, here}
+// Roster lets a door say who is still in the threads that match, and what they may do there: stand answers false only for who is
+// certainly not there, and an error when it cannot say. Of the role it matters whether it is below a member's. It is called at most
+// twice a minute for a member. stop ends it and may be called twice.
+func (b *Bot) Roster(match func(schemas.ThreadID) bool, stand func(context.Context, schemas.ThreadID, schemas.MemberID) (role schemas.Role, here bool, err error)) (stop func()) {
+	r := &roster{match, stand}
 	b.here.mu.Lock()
 	defer b.here.mu.Unlock()
 	b.here.rosters[r] = struct{}{}
@@ -50,6 +52,12 @@ func (b *Bot) Roster(match func(schemas.ThreadID) bool, here func(context.Contex
 // Here reports whether a member is in a thread, as far as what they lent to it may be used: who sits at this machine never leaves,
 // and of the others somebody must know. That a member left is acted on as [Bot.Left] says.
 func (b *Bot) Here(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) bool {
+	_, here := b.Standing(ctx, thread, member)
+	return here
+}
+
+// Standing is Here with what the member may do in the thread now, at most half a minute ago: whoever sits at this machine owns its threads.
+func (b *Bot) Standing(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) (role schemas.Role, here bool) {
 	k, now := holder{thread: thread, member: member}, b.opt.Now()
 	b.here.mu.Lock()
 	var door *roster
@@ -62,22 +70,25 @@ func (b *Bot) Here(ctx context.Context, thread schemas.ThreadID, member schemas.
 	b.here.mu.Unlock()
 	switch {
 	case door == nil:
-		return !thread.IsSnowflake()
+		if thread.IsSnowflake() {
+			return schemas.Guest, false
+		}
+		return schemas.Owner, true
 	case known && now.Sub(last.at) < hereFor:
-		return last.here
+		return last.role, last.here
 	}
 	ask, cancel := context.WithTimeout(ctx, hereWait)
 	defer cancel()
-	here, err := door.here(ask, thread, member)
+	role, here, err := door.stand(ask, thread, member)
 	if err != nil {
 		b.opt.Log.Warn("whether a member is still in a thread is not known", "thread", thread, "member", member, "err", err)
-		return known && last.here && now.Sub(last.at) < trustFor
+		return last.role, known && last.here && now.Sub(last.at) < trustFor
 	}
 	b.here.mu.Lock()
 	if len(b.here.seen) >= maxHere {
 		clear(b.here.seen)
 	}
-	b.here.seen[k] = sight{here, now}
+	b.here.seen[k] = sight{role, here, now}
 	b.here.mu.Unlock()
 	if !here {
 		b.beside(maxLate, func(ctx context.Context) {
@@ -86,5 +97,5 @@ func (b *Bot) Here(ctx context.Context, thread schemas.ThreadID, member schemas.
 			}
 		})
 	}
-	return here
+	return role, here
 }

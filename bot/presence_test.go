@@ -18,10 +18,10 @@ func TestHere(t *testing.T) {
 		if w.bot.Here(t.Context(), thread, "u1") || !w.bot.Here(t.Context(), mine, "u1") {
 			t.Error("without a door: on Discord nobody is known to be there, at this machine everybody is")
 		}
-		asked, here, fault := 0, true, error(nil)
-		stop := w.bot.Roster(schemas.ThreadID.IsSnowflake, func(context.Context, schemas.ThreadID, schemas.MemberID) (bool, error) {
+		asked, role, here, fault := 0, schemas.Manager, true, error(nil)
+		stop := w.bot.Roster(schemas.ThreadID.IsSnowflake, func(context.Context, schemas.ThreadID, schemas.MemberID) (schemas.Role, bool, error) {
 			asked++
-			return here, fault
+			return role, here, fault
 		})
 		for range 3 {
 			if !w.bot.Here(t.Context(), thread, "u1") {
@@ -40,7 +40,12 @@ func TestHere(t *testing.T) {
 		if w.bot.Here(t.Context(), thread, "u1") {
 			t.Error("still here although nobody could say so for twelve minutes")
 		}
-		fault, here = nil, false
+		fault, role = nil, schemas.Guest
+		if now, here := w.bot.Standing(t.Context(), thread, "u1"); now != schemas.Guest || !here {
+			t.Errorf("who became a guest is %v, here %v", now, here)
+		}
+		time.Sleep(time.Minute)
+		here = false
 		if w.bot.Here(t.Context(), thread, "u1") {
 			t.Error("here although they left")
 		}

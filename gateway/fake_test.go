@@ -27,6 +27,8 @@ type thread struct {
 	watch map[chan struct{}]bool
 	gone  map[schemas.MemberID]bool
 
+	guests map[schemas.MemberID]bool
+
 	follows    []chan struct{}
 	unfollowed int
 
@@ -47,7 +49,7 @@ func tool(server, name string) schemas.Tool {
 func newThread() *thread {
 	return &thread{
 		tools: []schemas.Tool{tool("s", "echo"), tool("s", "big"), tool("s", "ask"), tool("s", "wait"), tool("s", "deny"), tool("z", "echo")},
-		watch: map[chan struct{}]bool{}, gone: map[schemas.MemberID]bool{}, hold: make(chan struct{}), began: make(chan struct{}, 8), ended: make(chan error, 8),
+		watch: map[chan struct{}]bool{}, gone: map[schemas.MemberID]bool{}, guests: map[schemas.MemberID]bool{}, hold: make(chan struct{}), began: make(chan struct{}, 8), ended: make(chan error, 8),
 		res: []schemas.Resource{
 			{Server: "s", URI: "test://a", Name: "a", Raw: json.RawMessage(`{"uri":"test://a","name":"a"}`)},
 			{Server: "z", URI: "test://a", Name: "a", Raw: json.RawMessage(`{"uri":"test://a","name":"z"}`)},
@@ -212,10 +214,13 @@ func startIn(t *testing.T, dir string, th *thread, change func(*gateway.Options)
 	}
 	h := &house{t: t, thread: th, dir: dir}
 	opt := gateway.Options{Tools: th, Resources: th, Prompts: th, States: th, Tokens: d, Watch: th.Watch, Version: "1", Origin: func() string { return h.url },
-		Here: func(_ context.Context, _ schemas.ThreadID, m schemas.MemberID) bool {
+		Standing: func(_ context.Context, _ schemas.ThreadID, m schemas.MemberID) (schemas.Role, bool) {
 			th.mu.Lock()
 			defer th.mu.Unlock()
-			return !th.gone[m]
+			if th.guests[m] {
+				return schemas.Guest, true
+			}
+			return schemas.Owner, !th.gone[m]
 		}}
 	if change != nil {
 		change(&opt)

@@ -49,8 +49,9 @@ type Options struct {
 	Tokens    *durable.Dir // data/gateway
 	// Watch ticks, never more than one waiting, when a thread's servers or tools changed; stop ends it. nil: clients hear of no change.
 	Watch func(schemas.ThreadID) (changes <-chan struct{}, stop func())
-	// Here says whether a member is still in a thread; it is asked for each request, and must be quick nearly always. nil: nobody leaves.
-	Here func(context.Context, schemas.ThreadID, schemas.MemberID) bool
+	// Standing says what a member may do in a thread now, false for who is not in it; it is asked for each request, and must be quick
+	// nearly always. nil: nobody leaves, and all are members.
+	Standing func(context.Context, schemas.ThreadID, schemas.MemberID) (schemas.Role, bool)
 
 	// Origin is where clients reach Handler, such as https://bot.example.com; "" or nil: nowhere, and only stdio is served. It is a
 	// function because a listener may be made after the Gateway.
@@ -250,6 +251,23 @@ type identity struct {
 	server string // the only one that it sees, by its tools' own names; "" = all, by their names for models
 }
 
+// local reports whether a client is a program that has the data folder's key: who it comes from has the right to everything anyway.
+func (who identity) local() bool { return who.token == "" || strings.HasPrefix(who.token, localID) }
+
+// may is nil while the member is one that may use tools, whatever they were when the token was made.
+func (g *Gateway) may(ctx context.Context, who identity) error {
+	if g.opt.Standing == nil || who.local() {
+		return nil
+	}
+	switch role, here := g.opt.Standing(ctx, who.caller.Thread, who.caller.Member); {
+	case !here:
+		return errToken
+	case role < schemas.Member:
+		return errGuest
+	}
+	return nil
+}
+
 // enter checks who a request is from; the answer to those who may not is written.
 func (g *Gateway) enter(w http.ResponseWriter, r *http.Request) (identity, bool) {
 	thread, server := schemas.ThreadID(r.PathValue("thread")), r.PathValue("server")
@@ -258,13 +276,15 @@ func (g *Gateway) enter(w http.ResponseWriter, r *http.Request) (identity, bool)
 	if bearer && thread.Valid() {
 		t, err = g.tokens.opens(r.Context(), thread, strings.TrimSpace(secret))
 	}
-	if err == nil && !strings.HasPrefix(t.ID, localID) && g.opt.Here != nil && !g.opt.Here(r.Context(), t.Thread, t.Member) {
-		err = errToken
+	who := identity{token: t.ID, server: server, caller: schemas.Caller{Thread: t.Thread, Member: t.Member, Name: t.Person, Door: schemas.DoorGateway, Role: schemas.Member}}
+	if err == nil {
+		err = g.may(r.Context(), who)
 	}
 	switch {
 	case err == nil:
-		who := identity{token: t.ID, server: server, caller: schemas.Caller{Thread: t.Thread, Member: t.Member, Name: t.Person, Door: schemas.DoorGateway, Role: schemas.Member}}
 		return who, true
+	case errors.Is(err, errGuest):
+		refuse(w, http.StatusForbidden, nil, codeServer, "the member whose token this is has become a guest of the thread; guests may look there, not use tools")
 	case errors.Is(err, errToken):
 		challenge := `Bearer realm="bobbin"`
 		if r.Header.Get("Authorization") != "" {

@@ -54,6 +54,8 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 			http.Error(w, "this address is not served here", http.StatusForbidden)
 		case len(origins) > 1 || len(origins) == 1 && !g.trusts(origins[0], r):
 			http.Error(w, "requests from other pages are refused", http.StatusForbidden)
+		case ambiguous(r.Header):
+			http.Error(w, "a header that must come once comes twice", http.StatusBadRequest)
 		default:
 			h := w.Header()
 			h["X-Content-Type-Options"] = []string{"nosniff"}
@@ -61,6 +63,16 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// ambiguous reports whether what stands before us may have read another value than we do.
+func ambiguous(h http.Header) bool {
+	for _, name := range []string{"Authorization", "Content-Type", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-Id"} {
+		if len(h[name]) > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // ours reports whether a host:port is one that we answer to.
@@ -314,11 +326,17 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started f
 		select {
 		case <-ctx.Done():
 		case <-beat.C:
+			if g.may(ctx, who) != nil {
+				return
+			}
 			if s != nil {
 				s.comment("beat")
 			}
 		case <-ticks:
 			wait(ctx, settle)
+			if g.may(ctx, who) != nil {
+				return
+			}
 			now, err := look()
 			if err != nil {
 				continue

@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +19,11 @@ const gather = 10 * time.Millisecond
 
 // postModern takes a message of 2026-07-28, where every request stands for itself.
 func (g *Gateway) postModern(w http.ResponseWriter, r *http.Request, who identity, m *message, version string) {
-	if f := misfit(r, m, version); f != nil {
+	f := misfit(r, m, version)
+	if f == nil {
+		f = g.unlike(r, who, m)
+	}
+	if f != nil {
 		writeJSON(w, http.StatusBadRequest, outcome{fault: f}.frame(nil, m.ID))
 		return
 	}
@@ -107,15 +109,7 @@ func misfit(r *http.Request, m *message, version string) *fault {
 	default:
 		return nil
 	}
-	name := r.Header.Get("Mcp-Name")
-	if coded, ok := strings.CutPrefix(name, "=?base64?"); ok {
-		b, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(coded, "?="))
-		if err != nil || !strings.HasSuffix(coded, "?=") {
-			return wrong(codeHeader, "the header Mcp-Name cannot be read")
-		}
-		name = string(b)
-	}
-	if name != want {
+	if name, ok := plain(r.Header.Get("Mcp-Name")); !ok || name != want {
 		return wrong(codeHeader, "the header Mcp-Name is not the name")
 	}
 	return nil

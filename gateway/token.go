@@ -164,7 +164,10 @@ func (g *Gateway) Left(ctx context.Context, thread schemas.ThreadID, member sche
 	return err
 }
 
-var errToken = errors.New("no such token")
+var (
+	errToken = errors.New("no such token")
+	errGuest = errors.New("the token's member is a guest")
+)
 
 // opens says whose the secret is, for a thread that it opens; compared by hashes, in constant time.
 func (s *tokens) opens(ctx context.Context, thread schemas.ThreadID, secret string) (token, error) {

@@ -40,6 +40,11 @@ func send(t *testing.T, method, url, token, body string, headers ...string) (int
 		}
 		req.Header.Set(headers[i], headers[i+1])
 	}
+	return answer(t, req)
+}
+
+func answer(t *testing.T, req *http.Request) (int, http.Header, string) {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -222,5 +227,32 @@ func TestToken_FileBroken(t *testing.T) {
 	var e *schemas.Error
 	if _, err := h.List(t.Context(), ann); !errors.As(err, &e) {
 		t.Errorf("no words: %v", err)
+	}
+}
+
+// What a token opened ends when its member becomes a guest, and so does a stream that is open.
+func TestToken_ItsMemberBecomesAGuest(t *testing.T) {
+	h := start(t, func(o *gateway.Options) { o.Quiet = 20 * time.Millisecond })
+	at, secret := h.url+"/gateway/t1/mcp", h.token(ann)
+	_, head, _ := post(t, at, secret, hello)
+	stream := events(t, open(t, t.Context(), "GET", at, secret, "", "Mcp-Session-Id", head.Get("Mcp-Session-Id")))
+	h.thread.mu.Lock()
+	h.thread.guests["ann"] = true
+	h.thread.mu.Unlock()
+	for _, body := range []string{hello, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ext_s_echo"}}`} {
+		if code, _, said := post(t, at, secret, body, "Mcp-Session-Id", head.Get("Mcp-Session-Id")); code != 403 || !strings.Contains(said, "a guest of the thread") {
+			t.Errorf("%d %s", code, said)
+		}
+	}
+	for range stream {
+	}
+	if len(h.thread.calls) != 0 {
+		t.Error("a call of a guest arrived")
+	}
+	h.thread.mu.Lock()
+	h.thread.guests["ann"] = false
+	h.thread.mu.Unlock()
+	if code, _, said := post(t, at, secret, hello); code != 200 {
+		t.Errorf("a member again: %d %s", code, said)
 	}
 }

@@ -18,9 +18,9 @@ type Gateway struct {
 }
 
 // gateway opens the gateway on its folder.
-func (opt Options) gateway(dir *durable.Dir, h *Host, calls measured, here func(context.Context, schemas.ThreadID, schemas.MemberID) bool) *gateway.Gateway {
+func (opt Options) gateway(dir *durable.Dir, h *Host, calls measured, standing func(context.Context, schemas.ThreadID, schemas.MemberID) (schemas.Role, bool)) *gateway.Gateway {
 	return gateway.New(gateway.Options{
-		Tools: calls, Resources: h.Registry, Prompts: h.Registry, States: h.Registry, Watch: h.Registry.Watch, Tokens: dir, Here: here,
+		Tools: calls, Resources: h.Registry, Prompts: h.Registry, States: h.Registry, Watch: h.Registry.Watch, Tokens: dir, Standing: standing,
 		Origin: opt.Gateway.Origin, Program: opt.Gateway.Program, Version: opt.Version, Log: opt.Log,
 	})
 }

@@ -2,6 +2,10 @@ package host_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"bobbin/host"
@@ -41,6 +45,64 @@ func TestGateway_TokensEnd(t *testing.T) {
 			t.Error(err)
 		}
 		left(alice, 0)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A token does what its member may do in the thread now, whatever that was when it was made.
+func TestGateway_TokenIsWorthWhatItsMemberIs(t *testing.T) {
+	const thread = schemas.ThreadID("111111111111111111")
+	h, err := host.Open(t.Context(), host.Options{Data: t.TempDir(), Sandbox: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := h.Bot.Roster(schemas.ThreadID.IsSnowflake, func(_ context.Context, _ schemas.ThreadID, m schemas.MemberID) (schemas.Role, bool, error) {
+		return map[schemas.MemberID]schemas.Role{"member": schemas.Member, "owner": schemas.Owner}[m], m != "gone", nil
+	})
+	defer stop()
+	err = h.Run(t.Context(), func(ctx context.Context) error {
+		if err := h.Gateway.Ready(ctx); err != nil {
+			return err
+		}
+		srv := httptest.NewServer(h.Gateway.Handler())
+		defer srv.Close()
+		for member, want := range map[schemas.MemberID]struct {
+			status int
+			words  string
+		}{
+			"member": {200, `"result"`}, "owner": {200, `"result"`},
+			"guest": {403, "has become a guest of the thread"}, "gone": {401, "a token is needed"},
+		} {
+			_, secret, err := h.Gateway.Make(ctx, schemas.Caller{Thread: thread, Member: member, Name: "x", Door: schemas.DoorDiscord, Role: schemas.Member}, "x", 0)
+			if err != nil {
+				return err
+			}
+			for _, body := range []string{
+				`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+				`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+			} {
+				req, err := http.NewRequestWithContext(ctx, "POST", srv.URL+"/gateway/"+string(thread)+"/mcp", strings.NewReader(body))
+				if err != nil {
+					return err
+				}
+				req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + secret}}
+				if strings.Contains(body, "2026") {
+					req.Header["Mcp-Protocol-Version"], req.Header["Mcp-Method"] = []string{"2026-07-28"}, []string{"tools/list"}
+				}
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					return err
+				}
+				said, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				if err != nil || resp.StatusCode != want.status || !strings.Contains(string(said), want.words) {
+					t.Errorf("%s: %d %s %v", member, resp.StatusCode, said, err)
+				}
+			}
+		}
 		return nil
 	})
 	if err != nil {

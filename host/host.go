@@ -154,7 +154,7 @@ func Open(ctx context.Context, opt Options) (*Host, error) {
 		models = append(models, opt.Observe.Model(m))
 	}
 	calls := measured{h.Registry, opt.Observe}
-	h.Gateway = opt.gateway(folder["gateway"], h, calls, late.here)
+	h.Gateway = opt.gateway(folder["gateway"], h, calls, late.standing)
 	assistant, err := agent.New(agent.Options{
 		Tools: calls, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Spent: folder["spent"], Models: models,
 		Prompt: opt.Assistant.Prompt, MemberTokens: opt.Assistant.MemberTokens, ThreadTokens: opt.Assistant.ThreadTokens, Log: opt.Log,
@@ -226,6 +226,10 @@ func (g *gate) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, 
 
 func (g *gate) Held(ctx context.Context, thread schemas.ThreadID, server string, tools []schemas.HeldTool) {
 	g.bot.Held(ctx, thread, server, tools)
+}
+
+func (g *gate) standing(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) (schemas.Role, bool) {
+	return g.bot.Standing(ctx, thread, member)
 }
 
 // signedIn lets what waited for a member's sign-in go on.

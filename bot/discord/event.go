@@ -56,7 +56,7 @@ func (d *Door) Run(ctx context.Context) error {
 	d.stock(ctx)
 	var loops sync.WaitGroup
 	notices, deaf := d.opt.Bot.Listen(schemas.ThreadID.IsSnowflake)
-	gone := d.opt.Bot.Roster(schemas.ThreadID.IsSnowflake, d.here)
+	gone := d.opt.Bot.Roster(schemas.ThreadID.IsSnowflake, d.standing)
 	defer gone()
 	loops.Go(func() { d.pump(notices) })
 	loops.Go(func() { d.grave.keep(ctx) })

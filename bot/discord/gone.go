@@ -340,23 +340,22 @@ func (d *Door) census(ctx context.Context) {
 	}
 }
 
-// here reports whether a member can still see a thread: whoever left the guild or lost access to the channel cannot.
-func (d *Door) here(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) (bool, error) {
-	guild := d.grave.find(string(thread)).Guild
-	if guild == "" {
-		ch, err := d.rest.Channel(ctx, string(thread))
-		if err != nil {
-			return false, err
-		}
-		if guild = ch.GuildID; guild == "" {
-			return true, nil // a conversation of two, which nobody leaves
-		}
+// standing is what a member may do in a thread now, and whether they can still see it: whoever left the guild or lost access to the
+// channel cannot.
+func (d *Door) standing(ctx context.Context, thread schemas.ThreadID, member schemas.MemberID) (role schemas.Role, here bool, err error) {
+	ch, err := d.channel(ctx, string(thread))
+	if err != nil {
+		return schemas.Guest, false, err
 	}
-	may, err := d.rest.PermissionsNow(ctx, guild, string(thread), string(member))
+	if ch.GuildID == "" {
+		return schemas.Owner, true, nil // a conversation of two, which nobody leaves
+	}
+	may, err := d.rest.PermissionsNow(ctx, ch.GuildID, string(thread), string(member))
 	if refused, ok := errors.AsType[*link.Error](err); ok && refused.Code == unknownMember {
-		return false, nil
+		return schemas.Guest, false, nil
 	}
-	return err == nil && may&wire.ViewChannel != 0, err
+	made := ch.IsThread() && ch.OwnerID == string(member)
+	return roleOf(made, ch.IsThread(), may), err == nil && may&wire.ViewChannel != 0, err
 }
 
 // unknownMember is Discord's JSON error code for who is not in the guild.
