@@ -73,36 +73,25 @@ func (x *exchange) tell(method string, params []byte) {
 	x.send(notification(method, params))
 }
 
-// begin counts an exchange among those under way; false when there are too many. ctx ends with the gateway, too.
-func (g *Gateway) begin(ctx context.Context, x *exchange) (context.Context, func(), bool) {
-	life, done := g.running()
-	if life == nil {
+// begin counts an exchange among those under way; false when there are too many. Its context ends with the gateway, or by
+// cancel.
+func (g *Gateway) begin(x *exchange) (context.Context, func(), bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.claim("call", x.token, len(g.under), g.opt.Calls) {
 		return nil, nil, false
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	detach := context.AfterFunc(life, cancel)
+	g.under[x] = struct{}{}
+	ctx, cancel := context.WithCancel(g.life)
 	x.cancel = cancel
-	g.mu.Lock()
-	ok := g.claim("call ", x.token, len(g.under), g.opt.Calls)
-	if ok {
-		g.under[x] = struct{}{}
-	}
-	g.mu.Unlock()
-	end := func() {
+	return ctx, func() {
 		g.mu.Lock()
-		if _, counted := g.under[x]; counted {
-			g.unclaim("call ", x.token)
-		}
+		g.unclaim("call", x.token)
 		delete(g.under, x)
 		g.mu.Unlock()
-		detach()
 		cancel()
-		done()
-	}
-	if !ok {
-		end()
-	}
-	return ctx, end, ok
+		g.wg.Done()
+	}, true
 }
 
 // answer does what a request asks. Handshakes and streams are the transports' own.

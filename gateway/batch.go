@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 )
@@ -16,7 +15,6 @@ func (g *Gateway) postBatch(w http.ResponseWriter, r *http.Request, who identity
 		refuse(w, http.StatusBadRequest, nil, codeInvalid, "one message at a time; only a session of 2025-03-26 may send up to 32")
 		return
 	}
-	defer n.busy()()
 	answers := []byte{'['}
 	answer := func(o outcome, id []byte) {
 		if o.none() {
@@ -37,7 +35,7 @@ func (g *Gateway) postBatch(w http.ResponseWriter, r *http.Request, who identity
 		case !m.request():
 			n.aside(m)
 		default:
-			answer(g.single(r, n, m), m.ID)
+			answer(g.single(n, m), m.ID)
 		}
 	}
 	if len(answers) == 1 {
@@ -48,9 +46,9 @@ func (g *Gateway) postBatch(w http.ResponseWriter, r *http.Request, who identity
 }
 
 // single answers one request of a batch, without a stream.
-func (g *Gateway) single(r *http.Request, n *session, m *message) outcome {
+func (g *Gateway) single(n *session, m *message) outcome {
 	x := &exchange{identity: n.identity, g: g, m: m, n: n, version: n.version, able: n.able, level: &n.level}
-	ctx, end, ok := g.begin(context.WithoutCancel(r.Context()), x)
+	ctx, end, ok := g.begin(x)
 	if !ok {
 		return wrong(codeServer, "too many requests are under way; it did not run")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"bobbin/internal/durable"
+	"bobbin/internal/jsonscan"
 	"bobbin/schemas"
 )
 
@@ -72,7 +73,7 @@ func (b *bridge) send(line []byte) {
 	if len(line) == 0 {
 		return
 	}
-	oneLine(line)
+	jsonscan.OneLine(line)
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	if _, err := b.out.Write(append(slices.Clip(line), '\n')); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/internal/jsonscan"
 	"bobbin/schemas"
 )
 
@@ -79,20 +80,20 @@ func (x *exchange) wish() schemas.Call {
 
 // log passes on a server's log message that is important enough for the client.
 func (x *exchange) log(params json.RawMessage) {
-	var in struct{ Level string }
-	if json.Unmarshal(params, &in) == nil && slices.Index(levels(), in.Level) >= int(x.level.Load()) {
+	at, err := jsonscan.Find(params, jsonscan.All(params), "level")
+	level, ok := jsonscan.Text(at.Of(params))
+	if err == nil && ok && slices.Index(levels(), level) >= int(x.level.Load()) {
 		x.tell("notifications/message", params)
 	}
 }
 
 // withToken puts the client's own progress token in the place of ours.
 func withToken(params, token []byte) []byte {
-	var o map[string]json.RawMessage
-	if json.Unmarshal(params, &o) != nil || o == nil {
+	at, err := jsonscan.Find(params, jsonscan.All(params), "progressToken")
+	if err != nil || at.Absent() {
 		return nil
 	}
-	o["progressToken"] = token
-	return encode(o)
+	return jsonscan.Splice(nil, params, jsonscan.Edit{At: at, By: token})
 }
 
 // said is a result of a tool that says what is wrong.
@@ -134,33 +135,10 @@ func withMember(raw []byte, member string) []byte {
 	return append(b, rest...)
 }
 
-// hasKey reports whether a JSON object, valid and with quotes where they belong, has a member of this name itself.
+// hasKey reports whether a JSON object has a member of this name itself.
 func hasKey(raw []byte, key string) bool {
-	quoted := []byte(`"` + key + `"`)
-	if !bytes.Contains(raw, quoted) {
-		return false
-	}
-	depth := 0
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			from := i
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-			rest := bytes.TrimLeft(raw[min(i+1, len(raw)):], " \t\r\n")
-			if depth == 1 && bytes.HasPrefix(rest, []byte(":")) && bytes.Equal(raw[from:min(i+1, len(raw))], quoted) {
-				return true
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		}
-	}
-	return false
+	at, err := jsonscan.Find(raw, jsonscan.All(raw), key)
+	return err != nil || !at.Absent()
 }
 
 // cached is whole for what says how long it may be kept, since 2026-07-28.

@@ -85,7 +85,7 @@ type Gateway struct {
 	dead     map[string]time.Time // ids of sessions that were ended, until they would have been forgotten anyway
 	under    map[*exchange]struct{}
 	streams  map[*stream]struct{}
-	share    map[string]int // requests and streams of a token
+	shares   map[share]int
 	parked   map[string]*parked
 	wg       sync.WaitGroup
 
@@ -114,7 +114,7 @@ func New(opt Options) *Gateway {
 	return &Gateway{
 		frames: sync.Pool{New: func() any { return new([]byte) }},
 		opt:    opt, tokens: &tokens{dir: opt.Tokens, now: opt.Now, used: map[string]time.Time{}},
-		ready: make(chan struct{}), sessions: map[string]*session{}, dead: map[string]time.Time{}, under: map[*exchange]struct{}{}, streams: map[*stream]struct{}{}, share: map[string]int{}, parked: map[string]*parked{},
+		ready: make(chan struct{}), sessions: map[string]*session{}, dead: map[string]time.Time{}, under: map[*exchange]struct{}{}, streams: map[*stream]struct{}{}, shares: map[share]int{}, parked: map[string]*parked{},
 	}
 }
 
@@ -173,19 +173,25 @@ func (g *Gateway) running() (life context.Context, done func()) {
 	return g.life, g.wg.Done
 }
 
-// claim counts what a token has under way, up to a quarter of what all have together; the lock is held.
+// share is what a token has under way: of calls, or of streams.
+type share struct{ kind, token string }
+
+// claim counts what Run waits for, a token's up to a quarter of what all have together; the lock is held.
 func (g *Gateway) claim(kind, token string, all, most int) bool {
-	if all >= most || g.share[kind+token] >= max(most/4, 1) {
+	mine := share{kind, token}
+	if g.life == nil || g.life.Err() != nil || all >= most || g.shares[mine] >= max(most/4, 1) {
 		return false
 	}
-	g.share[kind+token]++
+	g.shares[mine]++
+	g.wg.Add(1)
 	return true
 }
 
-// unclaim takes that back; the lock is held.
+// unclaim takes that back, but for Run's wait; the lock is held.
 func (g *Gateway) unclaim(kind, token string) {
-	if g.share[kind+token]--; g.share[kind+token] <= 0 {
-		delete(g.share, kind+token)
+	mine := share{kind, token}
+	if g.shares[mine]--; g.shares[mine] <= 0 {
+		delete(g.shares, mine)
 	}
 }
 

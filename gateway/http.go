@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"bobbin/internal/jsonscan"
 )
 
 const (
@@ -57,9 +59,8 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		case ambiguous(r.Header):
 			http.Error(w, "a header that must come once comes twice", http.StatusBadRequest)
 		default:
-			h := w.Header()
-			h["X-Content-Type-Options"] = []string{"nosniff"}
-			h["Cache-Control"] = []string{"no-store"}
+			h, v := w.Header(), [2]string{"nosniff", "no-store"}
+			h["X-Content-Type-Options"], h["Cache-Control"] = v[:1:1], v[1:]
 			next.ServeHTTP(w, r)
 		}
 	})
@@ -77,24 +78,23 @@ func ambiguous(h http.Header) bool {
 
 // ours reports whether a host:port is one that we answer to.
 func (g *Gateway) ours(host string, r *http.Request) bool {
-	if slices.Contains(g.opt.Hosts, host) {
-		return true
-	}
-	if g.opt.Origin != nil {
-		if u, err := url.Parse(g.opt.Origin()); err == nil && u.Host != "" && u.Host == host {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && loopback(host) {
+		_, port, err := net.SplitHostPort(host)
+		if err != nil {
+			port = "80"
+		}
+		if n, err := strconv.Atoi(port); err == nil && n == local.Port {
 			return true
 		}
 	}
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
+	if slices.Contains(g.opt.Hosts, host) {
+		return true
+	}
+	if g.opt.Origin == nil {
 		return false
 	}
-	_, port, err := net.SplitHostPort(local.String())
-	if err != nil || !loopback(host) {
-		return false
-	}
-	_, given, err := net.SplitHostPort(host)
-	return err == nil && given == port || err != nil && port == "80"
+	u, err := url.Parse(g.opt.Origin())
+	return err == nil && u.Host != "" && u.Host == host
 }
 
 // loopback reports whether a host, with or without a port, is this machine by name.
@@ -167,7 +167,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who identity, ver
 		return
 	case err != nil:
 		code := codeInvalid
-		if !json.Valid(body) {
+		if !jsonscan.Valid(body) {
 			code = codeParse
 		}
 		refuse(w, http.StatusBadRequest, nil, code, "this is not one JSON-RPC message")
@@ -214,7 +214,6 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 		refuse(w, http.StatusNotFound, m.ID, codeInvalid, "no such session; initialize again")
 		return
 	}
-	defer n.busy()()
 	if !m.request() {
 		n.aside(m)
 		w.WriteHeader(http.StatusAccepted)
@@ -229,7 +228,7 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 		}
 	}
 	// A connection that breaks takes no call back in these versions: only the client's word does, or the end of the session.
-	ctx, end, ok := g.begin(context.WithoutCancel(r.Context()), x)
+	ctx, end, ok := g.begin(x)
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, m.ID, codeServer, "too many requests are under way; it did not run")
 		return
@@ -239,7 +238,10 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 		refuse(w, http.StatusBadRequest, m.ID, codeInvalid, "a request with this id is under way already")
 		return
 	}
-	defer s.breathe(g.opt.Quiet, x.hears)()
+	if x.hears {
+		s.breathe(g.opt.Quiet)
+		defer s.rest()
+	}
 	o := x.answer(ctx)
 	n.delist(m.ID) // before the client can know
 	s.finish(o, m.ID, http.StatusOK)
@@ -269,35 +271,24 @@ func (g *Gateway) listenSession(w http.ResponseWriter, r *http.Request, n *sessi
 
 // open counts a stream that stays open; its context ends with it, the client or the gateway.
 func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter) (*stream, context.Context, func(), bool) {
-	life, done := g.running()
-	if life == nil {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.claim("stream", who.token, len(g.streams), g.opt.Streams) {
 		return nil, nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	detach := context.AfterFunc(life, cancel)
+	detach := context.AfterFunc(g.life, cancel)
 	s := &stream{identity: who, g: g, w: w, close: cancel}
-	g.mu.Lock()
-	ok := g.claim("stream ", who.token, len(g.streams), g.opt.Streams)
-	if ok {
-		g.streams[s] = struct{}{}
-	}
-	g.mu.Unlock()
-	leave := func() {
+	g.streams[s] = struct{}{}
+	return s, ctx, func() {
 		g.mu.Lock()
-		if _, counted := g.streams[s]; counted {
-			g.unclaim("stream ", who.token)
-		}
+		g.unclaim("stream", who.token)
 		delete(g.streams, s)
 		g.mu.Unlock()
 		detach()
 		cancel()
-		done()
-	}
-	if !ok {
-		leave()
-		return nil, nil, nil, false
-	}
-	return s, ctx, leave, true
+		g.wg.Done()
+	}, true
 }
 
 // settle is how long changes are gathered before a client hears of them.
@@ -402,9 +393,8 @@ func refuse(w http.ResponseWriter, status int, id []byte, code int, text string)
 }
 
 func writeJSON(w http.ResponseWriter, status int, b []byte) {
-	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(b))}
+	h, v := w.Header(), [2]string{"application/json", strconv.Itoa(len(b))}
+	h["Content-Type"], h["Content-Length"] = v[:1:1], v[1:]
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait))
 	w.WriteHeader(status)
 	_, _ = w.Write(b)

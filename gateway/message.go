@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+
+	"bobbin/internal/jsonscan"
 )
 
 // The protocol versions. Those before modern begin with initialize and have sessions; modern is stateless.
@@ -34,31 +36,29 @@ const (
 
 var errShape = errors.New("not one JSON-RPC message")
 
-// message is one that a client sent.
+// message is one that a client sent. Its parts are those of the text it was read from.
 type message struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  string          `json:"method"`
-	Params  json.RawMessage `json:"params"`
-	Result  json.RawMessage `json:"result"`
-	Error   json.RawMessage `json:"error"`
-	params  params
+	ID     json.RawMessage
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+	params params
 }
 
 // params are the members that requests share.
 type params struct {
-	Name      string          `json:"name"`
-	URI       string          `json:"uri"`
-	Arguments json.RawMessage `json:"arguments"`
-	Cursor    string          `json:"cursor"`
-	Responses json.RawMessage `json:"inputResponses"`
-	State     *string         `json:"requestState"`
+	Name      string
+	URI       string
+	Arguments json.RawMessage
+	Cursor    string
+	Responses json.RawMessage // inputResponses
+	State     *string         // requestState
 	Meta      struct {
-		Progress     json.RawMessage `json:"progressToken"`
-		Version      *string         `json:"io.modelcontextprotocol/protocolVersion"`
-		Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
-		Level        string          `json:"io.modelcontextprotocol/logLevel"`
-	} `json:"_meta"`
+		Progress     json.RawMessage // progressToken
+		Version      *string
+		Capabilities json.RawMessage
+		Level        string
+	}
 }
 
 func (m *message) request() bool { return m.Method != "" && m.ID != nil }
@@ -66,39 +66,67 @@ func (m *message) answer() bool  { return m.Method == "" }
 
 // read checks one message of a client.
 func read(b []byte) (*message, error) {
-	m := &message{}
-	if err := json.Unmarshal(b, m); err != nil {
+	e, err := jsonscan.Message(b)
+	if err != nil {
 		return nil, errShape
 	}
-	if bytes.Equal(m.ID, []byte("null")) {
+	m := &message{ID: e.ID.Of(b), Params: e.Params.Of(b), Result: e.Result.Of(b)}
+	version, _ := jsonscan.Text(e.Version.Of(b))
+	method, named := jsonscan.Text(e.Method.Of(b))
+	m.Method = method
+	if string(m.ID) == "null" {
 		m.ID = nil
 		if m.Method != "" {
 			return nil, errShape // never null (2025-11-25, Basic Protocol)
 		}
 	}
 	switch {
-	case m.Version != "2.0", m.ID != nil && !goodID(m.ID):
+	case version != "2.0", m.ID != nil && !jsonscan.ID(m.ID), !named && !e.Method.Absent():
 		return nil, errShape
 	case m.Method == "":
-		if m.ID == nil || (m.Result == nil) == (m.Error == nil) {
+		if m.ID == nil || e.Result.Absent() == e.Error.Absent() {
 			return nil, errShape
 		}
 		return m, nil
-	case len(m.Params) > 0 && m.Params[0] != '{' && !bytes.Equal(m.Params, []byte("null")):
+	case len(m.Params) == 0, string(m.Params) == "null":
+		return m, nil
+	case m.Params[0] != '{' || m.params.read(b, e.Params) != nil:
 		return nil, errShape
-	}
-	if len(m.Params) > 0 {
-		_ = json.Unmarshal(m.Params, &m.params) // what is of another type than it should be is missed where it is needed
-	}
-	if !goodID(m.params.Meta.Progress) {
-		m.params.Meta.Progress = nil
 	}
 	return m, nil
 }
 
-// goodID holds for a string or a number of sensible length.
-func goodID(id []byte) bool {
-	return len(id) > 0 && len(id) <= 256 && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
+// read takes what is there; what is of another type than it should be is missed where it is needed.
+func (p *params) read(b []byte, at jsonscan.Span) error {
+	var name, uri, arguments, cursor, responses, state, meta, progress, version, capabilities, level jsonscan.Span
+	err := jsonscan.Pick(b, at, jsonscan.Want{Name: "name", At: &name}, jsonscan.Want{Name: "uri", At: &uri}, jsonscan.Want{Name: "arguments", At: &arguments},
+		jsonscan.Want{Name: "cursor", At: &cursor}, jsonscan.Want{Name: "inputResponses", At: &responses}, jsonscan.Want{Name: "requestState", At: &state}, jsonscan.Want{Name: "_meta", At: &meta})
+	if err != nil {
+		return err
+	}
+	text := func(at jsonscan.Span) string {
+		t, _ := jsonscan.Text(at.Of(b))
+		return t
+	}
+	given := func(at jsonscan.Span) *string {
+		t, ok := jsonscan.Text(at.Of(b))
+		if !ok {
+			return nil
+		}
+		return new(t)
+	}
+	p.Name, p.URI, p.Arguments, p.Cursor, p.Responses, p.State = text(name), text(uri), arguments.Of(b), text(cursor), responses.Of(b), given(state)
+	if meta.Absent() {
+		return nil
+	}
+	const ours = "io.modelcontextprotocol/"
+	err = jsonscan.Pick(b, meta, jsonscan.Want{Name: "progressToken", At: &progress}, jsonscan.Want{Name: ours + "protocolVersion", At: &version},
+		jsonscan.Want{Name: ours + "clientCapabilities", At: &capabilities}, jsonscan.Want{Name: ours + "logLevel", At: &level})
+	p.Meta.Version, p.Meta.Capabilities, p.Meta.Level = given(version), capabilities.Of(b), text(level)
+	if token := progress.Of(b); jsonscan.ID(token) {
+		p.Meta.Progress = token
+	}
+	return err
 }
 
 // fault is a JSON-RPC error for a client.
@@ -138,15 +166,6 @@ func (o outcome) frame(dst, id []byte) []byte {
 	return append(dst, "}}"...)
 }
 
-// oneLine takes the line breaks between the tokens of valid JSON away, in place: inside of strings there are none.
-func oneLine(b []byte) {
-	for _, c := range []byte("\n\r") {
-		for i := bytes.IndexByte(b, c); i >= 0; i = bytes.IndexByte(b, c) {
-			b[i] = ' '
-		}
-	}
-}
-
 // notification gives a whole message without id.
 func notification(method string, params []byte) []byte {
 	b := append(append(make([]byte, 0, len(params)+len(method)+48), `{"jsonrpc":"2.0","method":"`...), method...)
@@ -156,7 +175,7 @@ func notification(method string, params []byte) []byte {
 	b = append(b, `","params":`...)
 	from := len(b)
 	b = append(b, params...)
-	oneLine(b[from:])
+	jsonscan.OneLine(b[from:])
 	return append(b, '}')
 }
 

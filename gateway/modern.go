@@ -46,19 +46,26 @@ func (g *Gateway) postModern(w http.ResponseWriter, r *http.Request, who identit
 		note = s.send
 	}
 	if m.params.State != nil || x.able != 0 && (m.Method == "tools/call" || m.Method == "prompts/get" || m.Method == "resources/read") {
-		defer s.breathe(g.opt.Quiet, note != nil)()
+		if note != nil {
+			s.breathe(g.opt.Quiet)
+			defer s.rest()
+		}
 		o, status := g.round(r.Context(), x, note)
 		s.finish(o, m.ID, status)
 		return
 	}
 	x.note, x.hears = note, note != nil
-	ctx, end, ok := g.begin(r.Context(), x)
+	ctx, end, ok := g.begin(x)
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, m.ID, codeServer, "too many requests are under way; it did not run")
 		return
 	}
 	defer end()
-	defer s.breathe(g.opt.Quiet, note != nil)()
+	defer context.AfterFunc(r.Context(), x.cancel)()
+	if x.hears {
+		s.breathe(g.opt.Quiet)
+		defer s.rest()
+	}
 	o := x.answer(ctx)
 	s.finish(o, m.ID, status(o))
 }
@@ -145,7 +152,7 @@ type parked struct {
 func (g *Gateway) round(ctx context.Context, x *exchange, note func([]byte)) (outcome, int) {
 	var j *job
 	if x.m.params.State == nil {
-		if j = g.startJob(ctx, x); j == nil {
+		if j = g.startJob(x); j == nil {
 			return wrong(codeServer, "too many requests are under way; it did not run"), http.StatusTooManyRequests
 		}
 	} else {
@@ -190,7 +197,7 @@ func (x *exchange) listen(note func([]byte)) {
 }
 
 // startJob begins a request on a goroutine of its own; nil when there are too many.
-func (g *Gateway) startJob(ctx context.Context, x *exchange) *job {
+func (g *Gateway) startJob(x *exchange) *job {
 	j := &job{x: x, digest: digest(x.m), questions: make(chan *question), done: make(chan outcome, 1)}
 	x.hears = true // listen says where
 	_ = json.Unmarshal(x.m.params.Responses, &j.given)
@@ -211,7 +218,7 @@ func (g *Gateway) startJob(ctx context.Context, x *exchange) *job {
 			return nil, ctx.Err()
 		}
 	}
-	ctx, end, ok := g.begin(context.WithoutCancel(ctx), x)
+	ctx, end, ok := g.begin(x)
 	if !ok {
 		return nil
 	}

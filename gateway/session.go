@@ -41,7 +41,6 @@ type session struct {
 	own   *stream                       // of its own; nil: none is open
 	send  func([]byte)                  // brings a notification to it; nil: nothing can
 	subs  map[string]func()             // resources that it follows, by address; ends that
-	posts int
 	used  time.Time
 	ended bool
 }
@@ -166,20 +165,7 @@ func (n *session) touch() {
 func (n *session) idle() (since time.Time, yes bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.used, n.own == nil && n.posts == 0 && len(n.subs) == 0
-}
-
-// busy counts a POST that waits for its answer; the returned function ends it.
-func (n *session) busy() (done func()) {
-	n.mu.Lock()
-	n.posts++
-	n.mu.Unlock()
-	return func() {
-		n.mu.Lock()
-		n.posts--
-		n.used = time.Now()
-		n.mu.Unlock()
-	}
+	return n.used, n.own == nil && len(n.under) == 0 && len(n.subs) == 0
 }
 
 // attach makes s the session's stream; the one before ends.
@@ -215,6 +201,7 @@ func (n *session) delist(id []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.under, string(id))
+	n.used = time.Now()
 }
 
 // aside takes what waits for no answer: the client's own answers, and notifications.

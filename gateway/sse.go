@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+
+	"bobbin/internal/jsonscan"
 )
 
 // sse is the event stream of HTTP+SSE (2024-11-05): its first event names where to post, and all answers come on it.
@@ -88,7 +90,7 @@ func (g *Gateway) converse(ctx context.Context, n *session, m *message, send fun
 	answer := func(o outcome) {
 		if !o.none() {
 			b := o.frame(nil, m.ID)
-			oneLine(b)
+			jsonscan.OneLine(b)
 			send(b)
 		}
 	}
@@ -109,17 +111,18 @@ func (g *Gateway) converse(ctx context.Context, n *session, m *message, send fun
 	x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
 		return n.ask(ctx, method, params, send)
 	}
-	ctx, end, ok := g.begin(ctx, x)
+	under, end, ok := g.begin(x)
 	if !ok {
 		answer(wrong(codeServer, "too many requests are under way; it did not run"))
 		return
 	}
 	defer end()
+	defer context.AfterFunc(ctx, x.cancel)()
 	if !n.enlist(m.ID, x.cancel) {
 		answer(wrong(codeInvalid, "a request with this id is under way already"))
 		return
 	}
-	o := x.answer(ctx)
+	o := x.answer(under)
 	n.delist(m.ID)
 	answer(o)
 }

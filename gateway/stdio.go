@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bobbin/internal/jsonscan"
 	"bobbin/schemas"
 )
 
@@ -68,7 +69,7 @@ type pipe struct {
 
 func (p *pipe) send(b []byte) {
 	b = append(b, '\n')
-	oneLine(b[:len(b)-1])
+	jsonscan.OneLine(b[:len(b)-1])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, err := p.out.Write(b); err != nil {
@@ -146,7 +147,7 @@ func (p *pipe) take(ctx context.Context, b []byte) {
 	m, err := read(b)
 	if err != nil {
 		code := codeInvalid
-		if !json.Valid(b) {
+		if !jsonscan.Valid(b) {
 			code = codeParse
 		}
 		p.send(wrong(code, "this is not one JSON-RPC message").frame(nil, nil))

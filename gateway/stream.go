@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"bobbin/internal/jsonscan"
 )
 
 // keptFrame bounds the buffers that are used again, in bytes.
@@ -21,6 +23,7 @@ type stream struct {
 	mu    sync.Mutex
 	begun bool
 	over  bool
+	beat  *time.Timer
 	err   error
 }
 
@@ -74,7 +77,7 @@ func (s *stream) finish(o outcome, id []byte, status int) {
 	case s.begun:
 		const before = "event: message\ndata: "
 		b := o.frame(append(make([]byte, 0, len(o.result)+128), before...), id)
-		oneLine(b[len(before):])
+		jsonscan.OneLine(b[len(before):])
 		s.write(append(b, "\n\n"...))
 	default:
 		b := s.g.frames.Get().(*[]byte)
@@ -87,27 +90,24 @@ func (s *stream) finish(o outcome, id []byte, status int) {
 	s.over = true
 }
 
-// breathe gives a sign of life on a response that takes long, so that nothing in between closes it; the returned function ends it.
-func (s *stream) breathe(every time.Duration, may bool) (stop func()) {
-	if !may {
-		return func() {}
-	}
-	var t *time.Timer
-	var mu sync.Mutex
-	mu.Lock()
-	defer mu.Unlock()
-	t = time.AfterFunc(every, func() {
-		s.comment("wait")
-		mu.Lock()
-		defer mu.Unlock()
-		if t != nil {
-			t.Reset(every)
+// breathe gives signs of life on a response that takes long, so that nothing in between closes it, until rest.
+func (s *stream) breathe(every time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beat = time.AfterFunc(every, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.over {
+			s.write([]byte(": wait\n\n"))
+			s.beat.Reset(every)
 		}
 	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		t.Stop()
-		t = nil
-	}
+}
+
+// rest is for when nothing may be written any more.
+func (s *stream) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.beat.Stop()
 }

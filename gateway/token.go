@@ -193,8 +193,9 @@ func (s *tokens) opens(ctx context.Context, thread schemas.ThreadID, secret stri
 			break
 		}
 	}
-	sum := sha256.Sum256([]byte(secret))
-	same := subtle.ConstantTimeCompare([]byte(hex.EncodeToString(sum[:])), []byte(found.Hash)) == 1
+	sum, hash := sha256.Sum256([]byte(secret)), [2 * sha256.Size]byte{}
+	hex.Encode(hash[:], sum[:])
+	same := subtle.ConstantTimeCompare(hash[:], []byte(found.Hash)) == 1
 	now := s.now()
 	if !same || found.Thread != thread || !found.shown().Holds(now) {
 		return token{}, errToken
