@@ -16,46 +16,52 @@ import (
 )
 
 // BenchmarkGateway is a call through bobbin serve's gateway, with token, policy and two audit records on disk, to a server over stdio and one
-// over HTTP, beside the server itself ("direct"), a relay that decodes nothing ("bytes", "pass") and other proxies, which know neither members
-// nor rules, in turns. Ratios as in
-// BenchmarkProxy: with one caller of the median time, below 1 is faster; with eight of calls a second, above 1 is faster.
+// over HTTP, beside the server itself ("direct"), a relay that decodes nothing ("bytes", "pass") and other proxies.
 func BenchmarkGateway(b *testing.B) {
 	linuxOnly(b)
 	direct := startFloor(b, "direct")
-	for kind, floors := range map[string][]*gateway{
-		"stdio": {direct, startFloor(b, "bytes")},
-		"http":  {direct, startFloor(b, "pass", "http://"+direct.addr+"/mcp")},
-	} {
-		bobbin := startServe(b, kind, "http://"+direct.addr+"/mcp")
-		idle := resident(b, bobbin.pid)
-		all := append(floors, bobbin)
-		for _, name := range []string{"supergateway", "mcp-proxy"} {
-			if kind == "stdio" {
-				if g := startRival(b, name); g != nil {
-					all = append(all, g)
-				}
-			}
-		}
-		for _, tool := range []string{"echo", "big"} {
-			for _, callers := range []int{1, 8} {
-				b.Run(fmt.Sprintf("%s-%s-%d", kind, tool, callers), func(b *testing.B) {
-					begin, before := bobbin.calls, cpu(b, bobbin.pid)
-					for _, g := range all {
-						g.took, g.rate = nil, nil
-					}
-					compareGateways(b, all, tool, callers)
-					if callers == 1 {
-						b.ReportMetric(float64(median(bobbin.took).Microseconds()), "µs-bobbin")
-					} else {
-						b.ReportMetric(median(bobbin.rate), "calls/s-bobbin")
-					}
-					b.ReportMetric(float64((cpu(b, bobbin.pid)-before).Microseconds())/float64(bobbin.calls-begin), "µs-cpu/call")
-					b.ReportMetric(idle, "MiB-idle")
-					b.ReportMetric(0, "ns/op")
-				})
-			}
-		}
+	at := "http://" + direct.addr + "/mcp"
+	b.Run("stdio", func(b *testing.B) {
+		compareAll(b, "stdio-", startServe(b, "stdio", at), append([]*gateway{direct, startFloor(b, "bytes")}, startRivals(b)...))
+	})
+	b.Run("http", func(b *testing.B) {
+		compareAll(b, "http-", startServe(b, "http", at), []*gateway{direct, startFloor(b, "pass", at)})
+	})
+}
+
+// goal is a ratio that BenchmarkGateway should reach.
+type goal struct {
+	name, at, beside string
+	ratio            float64
+	least            bool    // ratio is the least, not the most
+	cpu              float64 // the most, in µs a call; 0: any
+}
+
+func goals() []goal {
+	return []goal{
+		{name: "G1", at: "stdio-echo-8", beside: "bytes", ratio: 0.75, least: true, cpu: 45},
+		{name: "G2", at: "stdio-echo-1", beside: "direct", ratio: 2.5},
+		{name: "G3", at: "http-echo-8", beside: "pass", ratio: 0.7, least: true},
+		{name: "G4", at: "stdio-big-1", beside: "bytes", ratio: 1.35},
+		{name: "G5", at: "stdio-big-8", beside: "bytes", ratio: 0.7, least: true},
 	}
+}
+
+// verdict says whether a goal holds.
+func (g goal) verdict(ratio, cpu float64) string {
+	holds, sign := ratio <= g.ratio, "≤"
+	if g.least {
+		holds, sign = ratio >= g.ratio, "≥"
+	}
+	text := fmt.Sprintf("%s: %.2f × %s, goal %s %.2f", g.name, ratio, g.beside, sign, g.ratio)
+	if g.cpu > 0 {
+		holds = holds && cpu <= g.cpu
+		text += fmt.Sprintf("; %.0f µs of processor a call, goal ≤ %.0f", cpu, g.cpu)
+	}
+	if holds {
+		return text + ": holds"
+	}
+	return text + ": MISSED"
 }
 
 // startServe starts bobbin serve with a thread that has one server: swiftmcp over stdio, the one at url over http, or a command's.

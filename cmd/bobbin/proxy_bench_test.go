@@ -25,99 +25,107 @@ type gateway struct {
 	path, prefix, more  string // of the endpoint, of tools' names, and further headers
 	pid                 int
 
-	took  []time.Duration // of calls, with one caller
-	rate  []float64       // calls a second, with several
-	calls int
+	conns  []*caller
+	rounds []float64 // of each, the median time of a call with one caller, and calls a second with several
+	calls  int
 }
 
-// BenchmarkProxy is a call through bobbin proxy to a server over stdio, beside the same by others, in turns. "bytes" exchanges ids
-// and decodes nothing: the limit. "direct" is the server itself over HTTP. Ratios with one caller are of the median time, below 1 is
-// faster; with eight of calls a second, above 1 is faster.
+// BenchmarkProxy is a call through bobbin proxy to a server over stdio, beside the same by others. "bytes" exchanges ids
+// and decodes nothing: the limit. "direct" is the server itself over HTTP.
 func BenchmarkProxy(b *testing.B) {
 	linuxOnly(b)
-	gateways := []*gateway{startFloor(b, "direct"), startFloor(b, "bytes"), startBobbin(b)}
-	for _, name := range []string{"supergateway", "mcp-proxy"} {
-		if g := startRival(b, name); g != nil {
-			gateways = append(gateways, g)
-		}
-	}
-	bobbin := gateways[2]
+	bobbin := startBobbin(b)
+	others := append([]*gateway{startFloor(b, "direct"), startFloor(b, "bytes")}, startRivals(b)...)
+	compareAll(b, "", bobbin, others)
+}
+
+// compareAll compares small and large answers, with one caller and with eight.
+func compareAll(b *testing.B, prefix string, bobbin *gateway, others []*gateway) {
 	idle := resident(b, bobbin.pid)
 	for _, tool := range []string{"echo", "big"} {
 		for _, callers := range []int{1, 8} {
-			b.Run(fmt.Sprintf("%s-%d", tool, callers), func(b *testing.B) {
+			name := fmt.Sprintf("%s%s-%d", prefix, tool, callers)
+			b.Run(name, func(b *testing.B) {
 				begin, before := bobbin.calls, cpu(b, bobbin.pid)
-				for _, g := range gateways {
-					g.took, g.rate = nil, nil
-				}
-				compareGateways(b, gateways, tool, callers)
-				if callers == 1 {
-					b.ReportMetric(float64(median(bobbin.took).Microseconds()), "µs-bobbin")
-				} else {
-					b.ReportMetric(median(bobbin.rate), "calls/s-bobbin")
-				}
-				b.ReportMetric(float64((cpu(b, bobbin.pid)-before).Microseconds())/float64(bobbin.calls-begin), "µs-cpu/call")
+				ratios := compare(b, bobbin, others, tool, callers)
+				used := float64((cpu(b, bobbin.pid) - before).Microseconds()) / float64(bobbin.calls-begin)
+				b.ReportMetric(used, "µs-cpu/call")
 				b.ReportMetric(idle, "MiB-idle")
 				b.ReportMetric(0, "ns/op")
+				for _, g := range goals() {
+					if g.at == name {
+						b.Log(g.verdict(ratios[g.beside], used))
+					}
+				}
 			})
 		}
 	}
 }
 
-func compareGateways(b *testing.B, gateways []*gateway, tool string, callers int) {
-	conns := map[*gateway][]*caller{}
-	for _, g := range gateways {
+// compare has all of them called in turns, 50 ms each, another one first in each round; the first round warms up. A ratio is of bobbin's
+// number to the other's in the same round, and the median of them counts: what slows the machine for a while slows both. With one caller
+// it is of times, and below 1 bobbin is faster; with several of calls a second, and above 1 bobbin is faster.
+func compare(b *testing.B, bobbin *gateway, others []*gateway, tool string, callers int) map[string]float64 {
+	all := append([]*gateway{bobbin}, others...)
+	for _, g := range all {
+		g.conns, g.rounds = nil, nil
 		for i := range callers {
-			conns[g] = append(conns[g], g.caller(b, tool, i+10)) // some take an id for one call at a time
+			g.conns = append(g.conns, g.caller(b, tool, i+10)) // some take an id for one call at a time
 		}
-		conns[g][0].call(b)
+		g.burst(b)
 	}
 	for b.Loop() {
-		for range 10 {
-			for _, g := range gateways {
-				if callers == 1 {
-					begin := time.Now()
-					conns[g][0].call(b)
-					g.took = append(g.took, time.Since(begin))
-					g.calls++
-					continue
-				}
-				g.burst(b, conns[g])
+		for round := range 20 {
+			for i := range all {
+				g := all[(round+i)%len(all)]
+				g.rounds = append(g.rounds, g.burst(b))
 			}
 		}
 	}
-	for _, g := range gateways {
-		for _, c := range conns[g] {
+	ratios := map[string]float64{}
+	for _, g := range others {
+		var each []float64
+		for i := range g.rounds {
+			each = append(each, bobbin.rounds[i]/g.rounds[i])
+		}
+		ratios[g.name] = median(each)
+		b.ReportMetric(ratios[g.name], "x-"+g.name)
+	}
+	unit := "calls/s-bobbin"
+	if callers == 1 {
+		unit = "µs-bobbin"
+	}
+	b.ReportMetric(median(bobbin.rounds), unit)
+	for _, g := range all {
+		for _, c := range g.conns {
 			_ = c.conn.Close()
 		}
-		if callers == 1 {
-			b.ReportMetric(float64(median(gateways[2].took))/float64(median(g.took)), "x-"+g.name)
-		} else {
-			b.ReportMetric(median(gateways[2].rate)/median(g.rate), "x-"+g.name)
-		}
 	}
+	return ratios
 }
 
 // burst lets all callers call for 50 ms.
-func (g *gateway) burst(b *testing.B, callers []*caller) {
+func (g *gateway) burst(b *testing.B) float64 {
 	begin := time.Now()
-	counts := make([]int, len(callers))
+	took := make([][]float64, len(g.conns))
 	var all sync.WaitGroup
-	for i, c := range callers {
+	for i, c := range g.conns {
 		all.Go(func() {
-			for time.Since(begin) < 50*time.Millisecond {
+			for at := begin; at.Sub(begin) < 50*time.Millisecond; {
 				c.call(b)
-				counts[i]++
+				now := time.Now()
+				took[i] = append(took[i], float64(now.Sub(at).Nanoseconds())/1000)
+				at = now
 			}
 		})
 	}
 	all.Wait()
-	n := 0
-	for _, c := range counts {
-		n += c
+	calls := slices.Concat(took...)
+	g.calls += len(calls)
+	if len(g.conns) == 1 {
+		return median(calls)
 	}
-	g.calls += n
-	g.rate = append(g.rate, float64(n)/time.Since(begin).Seconds())
+	return float64(len(calls)) / time.Since(begin).Seconds()
 }
 
 // caller is one connection with a call that is ready to be sent.
@@ -226,35 +234,32 @@ func startBobbin(b *testing.B) *gateway {
 	return g
 }
 
-// startRival gives nil when it is not installed.
-func startRival(b *testing.B, name string) *gateway {
+// startRivals gives other programs that serve swiftmcp over HTTP, as far as they are installed. They know neither members nor rules.
+func startRivals(b *testing.B) (rivals []*gateway) {
 	b.Helper()
 	modules, err := filepath.Abs(filepath.Join("..", "..", "testdata", "gateways", "node_modules"))
 	if err != nil || !exists(modules) {
-		b.Logf("%s is not installed: scripts/bench installs it", name)
+		b.Log("no other proxies are installed: scripts/bench installs them")
 		return nil
 	}
 	server, err := exec.LookPath("swiftmcp")
 	if err != nil {
 		b.Fatal(err)
 	}
-	port := freePort(b)
-	args := []string{filepath.Join(modules, "mcp-proxy", "dist", "bin", "mcp-proxy.mjs"), "--host", "127.0.0.1", "--port", port, "--", server}
-	if name == "supergateway" {
-		args = []string{filepath.Join(modules, "supergateway", "dist", "index.js"), "--stdio", server, "--outputTransport", "streamableHttp", "--stateful", "--port", port, "--logLevel", "none"}
-	}
-	g := &gateway{name: name, addr: "127.0.0.1:" + port, pid: begin(b, exec.Command("node", args...))}
-	if !eventually(20*time.Second, func() bool {
-		conn, err := net.Dial("tcp", g.addr)
-		if err == nil {
-			_ = conn.Close()
+	for _, name := range []string{"supergateway", "mcp-proxy"} {
+		port := freePort(b)
+		args := []string{filepath.Join(modules, "mcp-proxy", "dist", "bin", "mcp-proxy.mjs"), "--host", "127.0.0.1", "--port", port, "--", server}
+		if name == "supergateway" {
+			args = []string{filepath.Join(modules, "supergateway", "dist", "index.js"), "--stdio", server, "--outputTransport", "streamableHttp", "--stateful", "--port", port, "--logLevel", "none"}
 		}
-		return err == nil
-	}) {
-		b.Fatalf("%s does not answer", name)
+		g := &gateway{name: name, addr: "127.0.0.1:" + port, pid: begin(b, exec.Command("node", args...))}
+		if !eventually(20*time.Second, func() bool { return answers(g.addr) }) {
+			b.Fatalf("%s does not answer", name)
+		}
+		g.shake(b)
+		rivals = append(rivals, g)
 	}
-	g.shake(b)
-	return g
+	return rivals
 }
 
 // cpu is what a process has used of the processors.
