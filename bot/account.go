@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -32,8 +33,6 @@ type loans interface {
 	Detach(context.Context, schemas.ThreadID, schemas.MemberID) ([]string, error)
 }
 
-func connectHint(name string) string { return "`/mcp connect " + words.Clean(name) + "`" }
-
 // viewed gives states as they are for one viewer: a connector that they have not signed in to, and that nobody lends, wants their
 // sign-in, whoever else uses it.
 func (b *Bot) viewed(ctx context.Context, c schemas.Caller, ss []schemas.Status) []schemas.Status {
@@ -52,16 +51,16 @@ func (b *Bot) viewed(ctx context.Context, c schemas.Caller, ss []schemas.Status)
 			continue
 		}
 		def, runs := e.Running()
-		if !runs || !signsIn(def) {
+		if !runs || !view.SignsIn(def) {
 			continue
 		}
 		lent, signed := e.Loan.Holds(b.opt.Now()), b.opt.Accounts.Signed(ctx, c.Thread, c.Member, def)
 		ss[i].RunsAs = "the one who asks"
 		if lent && signed {
-			ss[i].RunsAs += "; " + words.At(e.Loan.Member, e.Loan.Name) + " lends theirs " + b.until(e.Loan.Until)
+			ss[i].RunsAs += "; " + words.At(e.Loan.Member, e.Loan.Name) + " lends theirs " + view.Until(e.Loan.Until, b.opt.Now())
 		}
 		if lent && !signed {
-			ss[i].RunsAs = words.At(e.Loan.Member, e.Loan.Name) + ", lent " + b.until(e.Loan.Until)
+			ss[i].RunsAs = words.At(e.Loan.Member, e.Loan.Name) + ", lent " + view.Until(e.Loan.Until, b.opt.Now())
 		}
 		switch {
 		case !signed && !lent && slices.Contains([]schemas.State{schemas.Ready, schemas.Idle, schemas.Starting, schemas.Held}, s.State):
@@ -73,24 +72,13 @@ func (b *Bot) viewed(ctx context.Context, c schemas.Caller, ss []schemas.Status)
 	return ss
 }
 
-// until says in words how long a loan lasts.
-func (b *Bot) until(end time.Time) string {
-	switch now := b.opt.Now().UTC(); {
-	case end.IsZero():
-		return "until it is withdrawn"
-	case end.UTC().Format(time.DateOnly) == now.Format(time.DateOnly):
-		return "until " + end.UTC().Format("15:04 UTC")
-	}
-	return "until " + end.UTC().Format("2006-01-02 15:04 UTC")
-}
-
 // account shows how the caller stands with a connector, and what they can do about it.
 func (b *Bot) account(ctx context.Context, t turn, e schemas.Entry) (Reply, error) {
 	name := words.Clean(e.Name)
 	switch {
 	case !e.Remote():
 		return Reply{}, words.Invalid(name+" is no connector; there is nothing to sign in to", "`/mcp show "+name+"`")
-	case !signsIn(e.Server):
+	case !view.SignsIn(e.Server):
 		return Reply{}, words.Invalid(name+" is connected without a sign-in of each member", "`/mcp edit "+name+"` changes its key; to sign in, remove it and connect it again")
 	case b.opt.SignIns == nil:
 		return Reply{}, noSignIns()
@@ -110,7 +98,7 @@ func (b *Bot) account(ctx context.Context, t turn, e schemas.Entry) (Reply, erro
 	r := Reply{Private: true, Blocks: []Block{{Text: head}, {Facts: []Fact{{Label: "sends to", Value: words.Clean(words.SafeURL(def.URL))},
 		{Label: "runs as", Value: words.Clean(s.RunsAs)}}}}}
 	if e.Loan.Holds(b.opt.Now()) {
-		r.Blocks[1].Facts = append(r.Blocks[1].Facts, Fact{Label: "lent", Value: "by " + words.At(e.Loan.Member, e.Loan.Name) + " to everybody in this thread", Note: b.until(e.Loan.Until)})
+		r.Blocks[1].Facts = append(r.Blocks[1].Facts, Fact{Label: "lent", Value: "by " + words.At(e.Loan.Member, e.Loan.Name) + " to everybody in this thread", Note: view.Until(e.Loan.Until, b.opt.Now())})
 	}
 	r.Choices = append(b.accountChoices(ctx, t.caller, e), Choice{Key: "leave", Label: "Leave it"})
 	return b.deal(b.accountCard(t.caller, e.Name), r), nil
@@ -123,7 +111,7 @@ func noSignIns() error {
 // accountChoices is what the caller can do about an approved connector that members sign in to.
 func (b *Bot) accountChoices(ctx context.Context, c schemas.Caller, e schemas.Entry) []Choice {
 	def, runs := e.Running()
-	if b.opt.SignIns == nil || !runs || !signsIn(def) {
+	if b.opt.SignIns == nil || !runs || !view.SignsIn(def) {
 		return nil
 	}
 	lent := e.Loan.Holds(b.opt.Now())
@@ -175,7 +163,7 @@ func (b *Bot) running(ctx context.Context, t turn, name string) (schemas.Entry, 
 		return e, schemas.Server{}, noSignIns()
 	}
 	def, runs := e.Running()
-	if !runs || !signsIn(def) {
+	if !runs || !view.SignsIn(def) {
 		return e, def, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(name) + " changed meanwhile", Hint: "`/mcp show " + words.Clean(name) + "`"}
 	}
 	return e, def, nil
@@ -189,7 +177,7 @@ func (b *Bot) connectYours(ctx context.Context, t turn, name string) (Reply, err
 	}
 	e := errand{server: def, shared: "only you, unless you lend it"}
 	if entry.Loan.Holds(b.opt.Now()) && entry.Loan.Member == t.caller.Member {
-		e.shared = "everybody in this thread, " + b.until(entry.Loan.Until) + ", since you lend it"
+		e.shared = "everybody in this thread, " + view.Until(entry.Loan.Until, b.opt.Now()) + ", since you lend it"
 	}
 	e.now = func(ctx context.Context, t turn) (schemas.Server, error) {
 		_, def, err := b.running(ctx, t, name)
@@ -214,7 +202,7 @@ func (b *Bot) connectYours(ctx context.Context, t turn, name string) (Reply, err
 	}
 	e.leave = func(_ context.Context, t turn) (Reply, error) {
 		b.signs.resume(holder{t.caller.Thread, t.caller.Member, name}, b.opt.Now())
-		return Reply{Private: true, Blocks: []Block{{Text: "left as it was · " + connectHint(name) + " when you want to"}}}, nil
+		return Reply{Private: true, Blocks: []Block{{Text: "left as it was · " + view.ConnectHint(name) + " when you want to"}}}, nil
 	}
 	return b.begin(ctx, t, e, false)
 }
@@ -251,11 +239,11 @@ func (b *Bot) lendable(ctx context.Context, t turn, name string) (schemas.Entry,
 	case err != nil:
 		return e, err
 	case b.opt.Loans == nil:
-		return e, &schemas.Error{Code: schemas.CodeMissing, Text: "lending is not part of this setup", Hint: "each member can sign in: " + connectHint(name)}
+		return e, &schemas.Error{Code: schemas.CodeMissing, Text: "lending is not part of this setup", Hint: "each member can sign in: " + view.ConnectHint(name)}
 	case !b.opt.Accounts.Signed(ctx, t.caller.Thread, t.caller.Member, def):
-		return e, &schemas.Error{Code: schemas.CodeNeeds, Text: "you are not signed in to " + words.Clean(name) + ", so there is nothing to lend", Hint: connectHint(name)}
+		return e, &schemas.Error{Code: schemas.CodeNeeds, Text: "you are not signed in to " + words.Clean(name) + ", so there is nothing to lend", Hint: view.ConnectHint(name)}
 	case e.Loan.Holds(b.opt.Now()) && e.Loan.Member != t.caller.Member:
-		return e, &schemas.Error{Code: schemas.CodeConflict, Text: words.At(e.Loan.Member, e.Loan.Name) + " lends theirs already, " + b.until(e.Loan.Until),
+		return e, &schemas.Error{Code: schemas.CodeConflict, Text: words.At(e.Loan.Member, e.Loan.Name) + " lends theirs already, " + view.Until(e.Loan.Until, b.opt.Now()),
 			Hint: "they can withdraw it, or a manager of the thread"}
 	}
 	return e, nil
@@ -275,14 +263,14 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 	}
 	ending := ""
 	if d > 0 {
-		ending = "at " + strings.TrimPrefix(b.until(end()), "until ") + ", or before "
+		ending = "at " + strings.TrimPrefix(view.Until(end(), b.opt.Now()), "until ") + ", or before "
 	}
 	r := Reply{Private: true, Choices: []Choice{{Key: "lend", Label: "Lend it"}, {Key: "no", Label: "Cancel"}}, Blocks: []Block{
-		{Text: "lend your sign-in to " + words.Clean(name) + " to this thread, " + b.until(end()) + "?"},
+		{Text: "lend your sign-in to " + words.Clean(name) + " to this thread, " + view.Until(end(), b.opt.Now()) + "?"},
 		{Facts: []Fact{
 			{Label: "others can", Value: "use all its tools as you: see what you see there, and do what you may do there", Note: "everybody who is in this thread or joins it"},
 			{Label: "others cannot", Value: "see your password or token, or use it outside of this thread"},
-			{Label: "it ends", Value: ending + "when you withdraw it, sign out or leave the thread", Note: connectHint(name)}}},
+			{Label: "it ends", Value: ending + "when you withdraw it, sign out or leave the thread", Note: view.ConnectHint(name)}}},
 		{Warning: "What others do with it is done in your name at `" + words.Clean(words.BareHost(shown.URL)) + "`."}}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
@@ -294,10 +282,10 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 			return Reply{}, err
 		}
 		if e.Fingerprint() != shown.Fingerprint() {
-			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(name) + " changed meanwhile, so nothing was lent", Hint: connectHint(name)}
+			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(name) + " changed meanwhile, so nothing was lent", Hint: view.ConnectHint(name)}
 		}
 		loan := &schemas.Loan{Member: t.caller.Member, Name: t.caller.Name, At: b.opt.Now(), Until: end()}
-		return b.lend(ctx, t, name, loan, "lent "+b.until(loan.Until))
+		return b.lend(ctx, t, name, loan, "lent "+view.Until(loan.Until, b.opt.Now()))
 	}
 	return b.deal(c, r), nil
 }
@@ -314,7 +302,7 @@ func (b *Bot) lend(ctx context.Context, t turn, name string, loan *schemas.Loan,
 	text := "the sign-in to " + words.Clean(name) + " is " + said
 	b.publish(Notice{Thread: t.caller.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text + " by " + words.At(t.caller.Member, t.caller.Name)}}}}, t.caller.Member)
 	if loan != nil {
-		text += " · " + connectHint(name) + " withdraws it"
+		text += " · " + view.ConnectHint(name) + " withdraws it"
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
 }
@@ -353,12 +341,12 @@ func (b *Bot) signOut(ctx context.Context, t turn, name string) (Reply, error) {
 	}
 	b.opt.Live.Poke(t.caller.Thread)
 	b.Changed(t.caller.Thread)
-	return Reply{Private: true, Blocks: []Block{{Text: "you are signed out of " + words.Clean(name) + " · " + connectHint(name) + " signs in again"}}}, nil
+	return Reply{Private: true, Blocks: []Block{{Text: "you are signed out of " + words.Clean(name) + " · " + view.ConnectHint(name) + " signs in again"}}}, nil
 }
 
 // signOutAll ends everybody's sign-in to a server that was removed; that it did not work holds nothing up.
 func (b *Bot) signOutAll(ctx context.Context, thread schemas.ThreadID, c schemas.Change) []Block {
-	if c.Before == nil || !signsIn(*c.Before) || b.revokeAll(ctx, thread, c.Server) {
+	if c.Before == nil || !view.SignsIn(*c.Before) || b.revokeAll(ctx, thread, c.Server) {
 		return nil
 	}
 	return []Block{{Text: "not all sign-ins to " + words.Clean(c.Server) + " could be revoked; members can end them in their accounts there"}}
@@ -366,7 +354,7 @@ func (b *Bot) signOutAll(ctx context.Context, thread schemas.ThreadID, c schemas
 
 // signOutOld ends the sign-ins to what a connector was before an edit. Its new definition is here to stay by now.
 func (b *Bot) signOutOld(ctx context.Context, thread schemas.ThreadID, c schemas.Change) {
-	if b.opt.Revoke == nil || c.Before == nil || c.After == nil || !signsIn(*c.Before) || c.Before.Fingerprint() == c.After.Fingerprint() {
+	if b.opt.Revoke == nil || c.Before == nil || c.After == nil || !view.SignsIn(*c.Before) || c.Before.Fingerprint() == c.After.Fingerprint() {
 		return
 	}
 	ctx, cancel := after(ctx)
@@ -415,7 +403,7 @@ func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.
 				who = words.At(member, e.Loan.Name)
 			}
 		}
-		if def, ok := e.Running(); ok && signsIn(def) && b.opt.Accounts.Signed(ctx, thread, member, def) {
+		if def, ok := e.Running(); ok && view.SignsIn(def) && b.opt.Accounts.Signed(ctx, thread, member, def) {
 			had = append(had, e.Name)
 		}
 	}

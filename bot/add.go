@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -47,7 +48,7 @@ func (b *Bot) imported(ctx context.Context, t turn, file string, data []byte, hi
 		if file == "" {
 			name, again = "the text", "fix it and paste it again"
 		}
-		return mistakes(name, in.Problems, again), nil
+		return view.Mistakes(name, in.Problems, again), nil
 	}
 	if r, ok, err := b.suggested(ctx, t, in, hint); ok || err != nil {
 		return r, err
@@ -113,7 +114,7 @@ func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *sche
 		problems = append(schemas.Problems{{Text: "name is needed"}}, problems...)
 	}
 	if len(problems) > 0 {
-		return mistakes("the form", problems, ""), nil
+		return view.Mistakes("the form", problems, ""), nil
 	}
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]schemas.Server{name: s}})
 	if err != nil {
@@ -121,7 +122,7 @@ func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *sche
 	}
 	in := b.opt.Import("", data, name)
 	if len(in.Problems) > 0 {
-		return mistakes("the form", placeless(in.Problems), ""), nil
+		return view.Mistakes("the form", view.Placeless(in.Problems), ""), nil
 	}
 	keepEmpty(&in, s.Env)
 	source := "add"

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -100,7 +101,7 @@ func askBlocks(ask schemas.Ask) []Block {
 		blocks = append(blocks, Block{Facts: facts})
 	}
 	if len(ask.Args) > 0 && !whole {
-		blocks = append(blocks, Block{Code: words.Lines(indent(ask.Args))})
+		blocks = append(blocks, Block{Code: words.Lines(view.Indent(ask.Args))})
 	}
 	return blocks
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -221,24 +222,7 @@ func (b *Bot) chatUsage(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Private: true, Blocks: []Block{{Text: "spent on the model"}, {Facts: []Fact{b.spent("you, in all threads", own), b.spent("this thread", thread)}}}}, nil
-}
-
-// spent words a usage: "12 turns, 30 calls · 48,300 tokens of 500,000 · since 2 Nov 08:00 UTC".
-func (b *Bot) spent(label string, u schemas.Usage) Fact {
-	total := u.Tokens.In + u.Tokens.Out
-	value := words.Count(u.Turns, "turn", "turns") + ", " + words.Count(u.Calls, "call", "calls") + " of tools · " + words.Count(total, "token", "tokens")
-	if u.Limit > 0 {
-		value += " of " + words.Thousands(u.Limit)
-	}
-	note := words.Thousands(u.Tokens.In) + " in, " + words.Thousands(u.Tokens.Out) + " out"
-	if u.Tokens.Cached > 0 {
-		note = words.Thousands(u.Tokens.In) + " in (" + words.Thousands(u.Tokens.Cached) + " of them from the cache), " + words.Thousands(u.Tokens.Out) + " out"
-	}
-	if !u.Since.IsZero() {
-		note += " · since " + u.Since.UTC().Format("2 Jan 15:04") + " UTC"
-	}
-	return Fact{Label: label, Value: value, Note: note}
+	return Reply{Private: true, Blocks: []Block{{Text: "spent on the model"}, {Facts: []Fact{view.Spent("you, in all threads", own), view.Spent("this thread", thread)}}}}, nil
 }
 
 func (b *Bot) chatStop(ctx context.Context, t turn) (Reply, error) {
@@ -296,7 +280,7 @@ func (b *Bot) chatHelp(ctx context.Context, t turn) (Reply, error) {
 	r := Reply{Blocks: []Block{{Text: first}, {Table: tab}}}
 	if how := map[schemas.Door]string{schemas.DoorTerminal: "A file goes along when its path stands in the message behind an @: `what is in @./plan.txt`",
 		schemas.DoorWeb: "A file goes along when you drop it on the page.", schemas.DoorDiscord: "Files that you attach go along."}[t.caller.Door]; how != "" && len(ms) > 0 {
-		r = append1(r, Block{Text: how})
+		r = view.With(r, Block{Text: how})
 	}
 	return r, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -68,7 +69,7 @@ func (b *Bot) Board(ctx context.Context, c schemas.Caller) (Board, error) {
 			Connect: s.State == schemas.NeedsConnect && b.opt.SignIns != nil && c.Role > schemas.Guest}
 		for _, x := range ts {
 			if x.Server == s.Name && s.State != schemas.ShadowedState {
-				one.Tools = append(one.Tools, BoardTool{Tool: x, Mark: mark(cfg, c, x, b)})
+				one.Tools = append(one.Tools, BoardTool{Tool: x, Mark: view.Mark(cfg, c, x, b.opt.Now())})
 			}
 		}
 		board.Servers = append(board.Servers, one)
@@ -177,7 +178,7 @@ func (b *Bot) known(ctx context.Context, c schemas.Caller, kind string) []string
 		if err != nil {
 			return nil
 		}
-		return fulls(ts)
+		return view.Fulls(ts)
 	}
 	return nil
 }

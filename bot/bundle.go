@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -49,7 +50,7 @@ func (b *Bot) bundle(ctx context.Context, t turn, f schemas.File) (Reply, error)
 	me := t.caller
 	plan, err := in.Bundle(look, me.Thread, me.Member, "", f.Data)
 	if ps, ok := err.(schemas.Problems); ok {
-		return mistakes(words.Short(words.Clean(f.Name), 80), ps, ""), nil
+		return view.Mistakes(words.Short(words.Clean(f.Name), 80), ps, ""), nil
 	}
 	if err != nil {
 		return Reply{}, err

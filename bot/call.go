@@ -6,8 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -56,15 +56,15 @@ func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool
 		tool, its := strings.CutPrefix(name, s.Name+".")
 		switch {
 		case its && s.State == schemas.NeedsConnect:
-			return &schemas.Error{Code: schemas.CodeNeeds, Text: words.Clean(s.Name) + " needs you to sign in", Hint: connectHint(s.Name)}
+			return &schemas.Error{Code: schemas.CodeNeeds, Text: words.Clean(s.Name) + " needs you to sign in", Hint: view.ConnectHint(s.Name)}
 		case its && !able:
-			return &schemas.Error{Code: schemas.CodeNotReady, Text: b.became(t.caller, s)}
+			return &schemas.Error{Code: schemas.CodeNotReady, Text: view.Became(t.caller, s)}
 		case its && slices.Contains(s.HeldTools, tool):
 			return &schemas.Error{Code: schemas.CodeHeld, Text: words.Clean(name) + " is held, since its definition changed after it was approved",
 				Hint: "`/mcp enable " + words.Clean(name) + "` shows the change"}
 		}
 	}
-	return words.NotFound("tool", name, fulls(ts), "`/mcp tools` lists them")
+	return words.NotFound("tool", name, view.Fulls(ts), "`/mcp tools` lists them")
 }
 
 // wrongArguments draws all mistakes of a call that was not made; each names its argument.
@@ -75,7 +75,7 @@ func wrongArguments(name string, ps schemas.Problems) Reply {
 			ps[i].Text = arg + ": " + p.Text
 		}
 	}
-	r := mistakes("the arguments", ps, "`/mcp call "+words.Clean(name)+"` without JSON asks for them")
+	r := view.Mistakes("the arguments", ps, "`/mcp call "+words.Clean(name)+"` without JSON asks for them")
 	r.Blocks[0].Text = "the arguments of " + words.Clean(name) + " have " + words.Count(len(ps), "mistake", "mistakes") + "; it was not called"
 	return r
 }
@@ -89,7 +89,7 @@ func (b *Bot) callForm(t turn, x schemas.Tool, fields []argument) Reply {
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		args, problems := arguments(fields, a.Values)
 		if len(problems) > 0 {
-			return mistakes("the form", problems, ""), nil
+			return view.Mistakes("the form", problems, ""), nil
 		}
 		return b.calls(ctx, t, x, args)
 	}
@@ -127,7 +127,7 @@ func (b *Bot) unlisted(ctx context.Context, t turn, name string, ts []schemas.To
 
 // result draws what a tool gave: text, files, and one line about the call.
 func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Result) Reply {
-	blocks, whole := cut(content(name, res.Raw))
+	blocks, whole := view.Cut(view.Content(name, res.Raw))
 	r := Reply{Blocks: blocks}
 	if res.IsError {
 		r.Bad, r.Code = true, schemas.CodeFailed
@@ -149,7 +149,7 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), look: []string{"whole"}}
 		c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
 			if res.Spilled == "" {
-				f := schemas.File{Name: fileName(name) + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(whole)}
+				f := schemas.File{Name: view.FileName(name) + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(whole)}
 				return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + words.Size(len(f.Data))}, {File: &f}}}, nil
 			}
 			f, err := b.opt.Resources.Result(ctx, t.caller.Thread, res.Spilled)
@@ -160,22 +160,10 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 		}
 		r = b.deal(c, r)
 	}
-	if text := oneLine(r.Blocks); text != "" && !res.IsError && r.ID == "" {
+	if text := view.OneLine(r.Blocks); text != "" && !res.IsError && r.ID == "" {
 		r.Blocks, line = nil, append([]string{text}, line...)
 	}
-	return append1(r, Block{Text: strings.Join(line, " · ")})
-}
-
-// oneLine gives a result that is nothing but a short line of text, cleaned to stand in a line of ours; "" for any other.
-func oneLine(blocks []Block) string {
-	if len(blocks) != 1 {
-		return ""
-	}
-	text := strings.TrimSpace(blocks[0].Code)
-	if strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200 {
-		return ""
-	}
-	return words.Clean(text)
+	return view.With(r, Block{Text: strings.Join(line, " · ")})
 }
 
 // called gives the name of a member who owns a server here, or lends their sign-in to one.
@@ -216,7 +204,7 @@ func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
 	}
 	name := t.arg("name")
 	if name == "" {
-		return promptList(ps), nil
+		return view.PromptList(ps), nil
 	}
 	known := make([]string, len(ps))
 	for i, p := range ps {
@@ -251,21 +239,6 @@ func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
 	return b.deal(c, Reply{Private: true, Form: form}), nil
 }
 
-func promptList(ps []schemas.Prompt) Reply {
-	if len(ps) == 0 {
-		return Reply{Blocks: []Block{{Text: "no server here offers prompts"}}}
-	}
-	tab := &Table{Columns: []string{"prompt", "what it is for", "asks for"}}
-	for _, p := range ps {
-		var args []string
-		for _, a := range p.Arguments {
-			args = append(args, words.Clean(a.Name))
-		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(p.Server + "." + p.Name), words.FirstLine(p.Description, 90), strings.Join(args, ", ")}})
-	}
-	return Reply{Blocks: []Block{{Text: words.Count(len(ps), "prompt", "prompts") + "; `/mcp prompt server.prompt` fills one in"}, {Table: tab}}}
-}
-
 func (b *Bot) prompted(ctx context.Context, t turn, p schemas.Prompt, args map[string]string) (Reply, error) {
 	res, err := b.opt.Prompts.Prompt(ctx, t.caller, p.Server, p.Name, args)
 	if err != nil {
@@ -283,7 +256,7 @@ func (b *Bot) prompted(ctx context.Context, t turn, p schemas.Prompt, args map[s
 	r := Reply{Blocks: []Block{{Text: words.Clean(p.Server + "." + p.Name)}}}
 	for _, m := range got.Messages {
 		r.Blocks = append(r.Blocks, Block{Text: words.Clean(m.Role)})
-		r.Blocks = append(r.Blocks, content(p.Name, json.RawMessage(`{"content":[`+string(m.Content)+`]}`))...)
+		r.Blocks = append(r.Blocks, view.Content(p.Name, json.RawMessage(`{"content":[`+string(m.Content)+`]}`))...)
 	}
 	return r, nil
 }

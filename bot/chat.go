@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -39,7 +40,7 @@ func (b *Bot) message(ctx context.Context, t turn, text string) (Reply, error) {
 		return Reply{}, err
 	}
 	if len(ms) == 0 {
-		return silent(overheard, bad(schemas.CodeMissing, noModel)), nil
+		return silent(overheard, view.Refused(schemas.CodeMissing, noModel)), nil
 	}
 	if rest, ok := called(text); ok {
 		text, t.mentioned = rest, true
@@ -49,9 +50,9 @@ func (b *Bot) message(ctx context.Context, t turn, text string) (Reply, error) {
 	case err != nil:
 		return Reply{}, err
 	case t.caller.Role < schemas.Member:
-		return silent(overheard, bad(schemas.CodeDenied, "guests may look here, not speak with the assistant · ask a member of the thread")), nil
+		return silent(overheard, view.Refused(schemas.CodeDenied, "guests may look here, not speak with the assistant · ask a member of the thread")), nil
 	case mode == schemas.ChatOff:
-		return silent(overheard, bad(schemas.CodeMissing, modeWords(mode)+" · a manager turns it on with `/chat mode always`")), nil
+		return silent(overheard, view.Refused(schemas.CodeMissing, modeWords(mode)+" · a manager turns it on with `/chat mode always`")), nil
 	case mode == schemas.ChatMentioned && !t.mentioned:
 		return silent(overheard, Reply{Private: true, Blocks: []Block{{Text: "not answered: here the assistant answers when it is mentioned · begin with `@bobbin`, or a manager can `/chat mode always`"}}}), nil
 	}
@@ -132,7 +133,7 @@ func (s *stage) tell(r Reply, a schemas.Answering) {
 		a.Steps[i].Args, a.Steps[i].Result = nil, ""
 	}
 	c := s.said.Caller
-	head := words.At(c.Member, c.Name) + inDoor(c.Door) + ": " + words.Short(words.Clean(s.said.Text), 500)
+	head := words.At(c.Member, c.Name) + words.InDoor(c.Door) + ": " + words.Short(words.Clean(s.said.Text), 500)
 	if n := len(s.said.Files); n > 0 {
 		head += " · " + words.Count(n, "file", "files")
 	}

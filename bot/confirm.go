@@ -1,11 +1,11 @@
 package bot
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -31,7 +31,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 	}
 	if p.Empty() {
 		var names []string
-		for _, f := range found(p) {
+		for _, f := range view.Found(p) {
 			if !slices.Contains(names, f.Server) {
 				names = append(names, f.Server)
 			}
@@ -41,7 +41,7 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 	b.keep(seen)
 	r, err := b.settle(ctx, t, p)
 	for _, d := range p.Remote {
-		r.Blocks = append(r.Blocks, Block{Text: notAdded(d.Server)})
+		r.Blocks = append(r.Blocks, Block{Text: view.NotAdded(d.Server)})
 	}
 	return r, err
 }
@@ -53,7 +53,7 @@ func (b *Bot) commit(ctx context.Context, t turn, p schemas.Proposal, cfg schema
 		return true, nil
 	}
 	for _, c := range p.Changes {
-		if runs(c.Kind) && c.After != nil {
+		if view.Runs(c.Kind) && c.After != nil {
 			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: c.Server,
 				Detail: string(c.Kind) + ", approval " + c.After.Fingerprint()[:12]}); err != nil {
 				return false, err
@@ -78,7 +78,7 @@ func (b *Bot) commit(ctx context.Context, t turn, p schemas.Proposal, cfg schema
 		return false, err
 	}
 	b.sealed(ctx, t, p)
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + summary(p))})
+	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + view.Summary(p))})
 	b.Changed(p.Thread)
 	return false, nil
 }
@@ -89,7 +89,7 @@ func (b *Bot) sealed(ctx context.Context, t turn, p schemas.Proposal) {
 	if p.Edit.Hold {
 		kept = "held until bobbin ends: "
 	}
-	for _, f := range found(p) {
+	for _, f := range view.Found(p) {
 		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: f.Server, Detail: kept + f.Input})
 	}
 }
@@ -112,7 +112,7 @@ func (b *Bot) again(ctx context.Context, t turn, edit schemas.Edit, p schemas.Pr
 func (b *Bot) seal(ctx context.Context, by schemas.Caller, p schemas.Proposal, cfg schemas.Config) ([]schemas.SecretKey, error) {
 	var put []schemas.SecretKey
 	known := map[schemas.MemberID][]schemas.SecretKey{}
-	for _, f := range found(p) {
+	for _, f := range view.Found(p) {
 		i := slices.IndexFunc(p.Changes, func(c schemas.Change) bool { return c.Server == f.Server })
 		key := schemas.SecretKey{Member: owner(by, p, p.Changes[i], cfg), Thread: p.Thread, Server: f.Server, Name: f.Input,
 			Origin: p.Changes[i].After.Origin()}
@@ -175,7 +175,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 	var blocks []Block
 	var names, rotated []string
 	for _, c := range p.Changes {
-		if c.Kind == schemas.Changed && c.Before != nil && c.After != nil && c.Before.Fingerprint() == c.After.Fingerprint() && len(foundOf(p, c)) > 0 && !slices.Contains(c.Fields, "enabled") {
+		if c.Kind == schemas.Changed && c.Before != nil && c.After != nil && c.Before.Fingerprint() == c.After.Fingerprint() && len(view.FoundOf(p, c)) > 0 && !slices.Contains(c.Fields, "enabled") {
 			rotated = append(rotated, c.Server)
 		}
 		switch {
@@ -191,7 +191,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 			}
 		case c.Kind == schemas.Disabled:
 			blocks = append(blocks, Block{Text: words.Clean(c.Server) + " is off; its entry stays · `/mcp enable " + words.Clean(c.Server) + "`"})
-		case runs(c.Kind):
+		case view.Runs(c.Kind):
 			b.signOutOld(ctx, p.Thread, c)
 			names = append(names, c.Server)
 		}
@@ -231,11 +231,11 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		}
 		s := statuses[i]
 		seen = append(seen, s)
-		text := b.became(t.caller, s)
+		text := view.Became(t.caller, s)
 		if s.State == schemas.Starting {
 			slow = append(slow, n)
 			if again {
-				text = stillStarting(s) + "; I tell you when it is ready"
+				text = view.StillStarting(s) + "; I tell you when it is ready"
 			}
 		}
 		r.Blocks = append(r.Blocks, Block{Text: text})
@@ -254,100 +254,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		r.Blocks = append(r.Blocks, Block{Text: text})
 	}
 	if len(blocks) == 0 && len(seen) > 1 {
-		r.Blocks = append([]Block{{Text: words.Count(len(seen), "server: ", "servers: ") + tally(seen)}}, r.Blocks...)
+		r.Blocks = append([]Block{{Text: words.Count(len(seen), "server: ", "servers: ") + view.Tally(seen)}}, r.Blocks...)
 	}
 	return b.offerNeeds(t, r, needy), slow
-}
-
-func stillStarting(s schemas.Status) string {
-	text := words.Clean(s.Name) + " is still starting"
-	if s.Why != "" {
-		text += ": " + words.Short(words.Text(s.Why), 200)
-	}
-	return text
-}
-
-// tally says in one line how several servers are: "2 ready, 1 needs a value".
-func tally(ss []schemas.Status) string {
-	var parts []string
-	for len(ss) > 0 {
-		state := ss[0].State
-		n := len(ss)
-		ss = slices.DeleteFunc(ss, func(s schemas.Status) bool { return s.State == state })
-		n -= len(ss)
-		text := map[schemas.State]string{schemas.Needs: words.Count(n, "needs a value", "need a value"), schemas.Starting: words.Count(n, "still starting", "still starting"),
-			schemas.Idle: words.Count(n, "starts when needed", "start when needed")}
-		parts = append(parts, cmp.Or(text[state], words.Thousands(n)+" "+string(state)))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// became is the line that a confirmed server ends in.
-func (b *Bot) became(c schemas.Caller, s schemas.Status) string {
-	name := words.Clean(s.Name)
-	switch s.State {
-	case schemas.Ready:
-		line := name + " is ready"
-		if s.Took > 0 {
-			line += " in " + words.Took(s.Took)
-		}
-		line += " · " + words.Count(s.Tools, "tool", "tools")
-		if s.Tokens > 0 {
-			line += ", " + words.About(s.Tokens) + " tokens"
-		}
-		if s.Asking > 0 && s.Tools == 1 {
-			line += " · it writes: I ask before each call"
-		} else if s.Asking > 0 {
-			line += " · " + ofThem(s.Asking, "writes", "write") + ": I ask before each"
-		}
-		if s.Blocked > 0 && s.Tools == 1 {
-			line += " · it is denied until a manager allows it: `/mcp tools " + name + "`"
-		} else if s.Blocked > 0 {
-			line += " · " + words.Count(s.Blocked, "is denied until a manager allows it", "are denied until a manager allows them") + ": `/mcp tools " + name + "`"
-		}
-		if len(s.HeldTools) > 0 {
-			line += " · " + heldText(s)
-		}
-		return line
-	case schemas.Starting:
-		return stillStarting(s) + "; `/mcp list` shows when it is ready"
-	case schemas.Idle:
-		return name + " is set; it starts when it is needed"
-	case schemas.Failed:
-		return name + " failed: " + words.Short(words.Text(s.Why), 400) + " · `/mcp doctor " + name + "`"
-	case schemas.Needs:
-		return name + " " + needsText(c, s)
-	case schemas.NeedsConnect:
-		return name + " needs you to sign in · `/mcp connect " + name + "`"
-	case schemas.PendingState:
-		return name + " waits for approval · `/mcp enable " + name + "`"
-	case schemas.Held:
-		return name + ": " + heldText(s)
-	case schemas.Off:
-		return name + " is saved, and off · `/mcp enable " + name + "`"
-	}
-	return name + " is " + string(s.State)
-}
-
-func ofThem(n int, one, many string) string {
-	if n == 1 {
-		return "1 of them " + one
-	}
-	return words.Thousands(n) + " of them " + many
-}
-
-func heldText(s schemas.Status) string {
-	return words.Count(len(s.HeldTools), "tool", "tools") + " held, since the definition changed: " +
-		words.Short(words.Clean(strings.Join(s.HeldTools, ", ")), 200) + " · `/mcp enable " + words.Clean(s.Name) + ".TOOL` shows the change"
-}
-
-func needsText(c schemas.Caller, s schemas.Status) string {
-	text := "needs " + words.Clean(strings.Join(s.Needs, ", "))
-	switch {
-	case s.Owner == "":
-		return text + "; it has no owner yet"
-	case s.Owner != c.Member:
-		return text + " · ask " + words.At(s.Owner, s.OwnerName) + " to give it"
-	}
-	return text
 }

@@ -12,30 +12,18 @@ import (
 	"strconv"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
-
-func remoteText(name string) string {
-	return words.Clean(name) + " is remote; remote servers are added with `/mcp connect`, so that you see who you sign in to"
-}
-
-// notAdded says of a remote server, after the rest of its config was confirmed, how it is added.
-func notAdded(s schemas.Server) string {
-	line := "/mcp connect"
-	if u := words.SafeURL(s.URL); !strings.Contains(u, "…") && words.Clean(u) == u && !strings.ContainsAny(u, " ") {
-		line += " " + u + " " + words.Clean(s.Name)
-	}
-	return words.Clean(s.Name) + " is remote, so it is not added yet · `" + line + "`"
-}
 
 // remoteOnly answers a config of which only addresses would be new: they are not added this way.
 func (b *Bot) remoteOnly(t turn, p schemas.Proposal) Reply {
 	var r Reply
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	for i, d := range p.Remote {
-		r.Blocks = append(r.Blocks, Block{Text: remoteText(d.Server.Name)})
+		r.Blocks = append(r.Blocks, Block{Text: view.RemoteText(d.Server.Name)})
 		key := "connect:" + strconv.Itoa(i)
 		if i < 20 {
 			r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + words.HostOf(d.Server.URL)})
@@ -119,7 +107,7 @@ func (b *Bot) address(ctx context.Context, t turn, raw, name string) (Reply, err
 		if err := mayChange(t.caller, e); err != nil {
 			return Reply{}, err
 		}
-		if signsIn(e.Server) && e.URL == strings.TrimSpace(raw) {
+		if view.SignsIn(e.Server) && e.URL == strings.TrimSpace(raw) {
 			return b.account(ctx, t, e)
 		}
 	}
@@ -138,21 +126,12 @@ func (b *Bot) remoteDraft(name, raw string, kind schemas.Transport) (schemas.Dra
 	}
 	in := b.opt.Import("", data, name)
 	if len(in.Problems) > 0 {
-		return schemas.Draft{}, nil, placeless(in.Problems)
+		return schemas.Draft{}, nil, view.Placeless(in.Problems)
 	}
 	if len(in.Servers) != 1 {
 		return schemas.Draft{}, nil, words.Invalid("that address cannot be used", "it looks like https://mcp.example.com/mcp")
 	}
 	return in.Servers[0], in.Inputs, nil
-}
-
-// placeless drops the places of a text that the person never saw.
-func placeless(ps schemas.Problems) schemas.Problems {
-	ps = slices.Clone(ps)
-	for i := range ps {
-		ps[i].Line, ps[i].Col, ps[i].Excerpt = 0, 0, ""
-	}
-	return ps
 }
 
 // checkURL decides on the parsed host, never on how the text begins. Only the operator reaches this machine itself.
@@ -210,7 +189,7 @@ func (b *Bot) firstYes(t turn, r remote) Reply {
 	reply := Reply{
 		Blocks: []Block{
 			{Text: "connect " + words.Clean(words.HostOf(s.URL)) + "? Nothing has been sent to it yet"},
-			{Facts: []Fact{{Label: "name", Value: words.Clean(s.Name)}, {Label: "address", Value: words.Short(words.Clean(words.SafeURL(s.URL)), maxShown)},
+			{Facts: []Fact{{Label: "name", Value: words.Clean(s.Name)}, {Label: "address", Value: words.Short(words.Clean(words.SafeURL(s.URL)), view.MaxShown)},
 				{Label: "next", Value: next}}},
 		},
 		Choices: []Choice{{Key: "connect", Label: "Connect"}, {Key: "key", Label: "With an API key"}, {Key: "leave", Label: "Leave it"}},
@@ -327,7 +306,7 @@ func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 		{Name: "header", Label: "header of the key", Default: header},
 		{Name: "key", Label: "new key", Hint: "empty: the key stays", Kind: "secret"},
 	}}
-	if signsIn(e.Server) {
+	if view.SignsIn(e.Server) {
 		form.Fields = form.Fields[:1]
 		form.Fields[0].Hint = "after another one everybody must sign in again"
 	}

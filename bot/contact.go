@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -113,13 +114,10 @@ func (b *Bot) remoteCard(ctx context.Context, t turn, r remote) (Reply, error) {
 	return b.proposed(ctx, t, schemas.Edit{Put: []schemas.Draft{r.draft}, Inputs: r.inputs, Source: "connect"}, &r)
 }
 
-// maxFirst is how many tools stand on a card by name.
-const maxFirst = 8
-
 // facts is what the card says of the server beside its definition. All of it is the server's own word.
 func (r *remote) facts() []Fact {
 	var fs []Fact
-	add := func(label, value, note string) { fs = append(fs, Fact{label, value, note}) }
+	add := func(label, value, note string) { fs = append(fs, Fact{Label: label, Value: value, Note: note}) }
 	word := func(s string) string { return words.Short(words.Clean(s), 80) }
 	if p := r.probe; p == nil {
 		add("offers", "not known yet; it was not asked", "")
@@ -131,9 +129,9 @@ func (r *remote) facts() []Fact {
 		add("calls itself", strings.TrimSpace(name+" "+word(p.Version)), strings.TrimPrefix("MCP "+word(p.Protocol)+", "+string(r.draft.Server.Type), "MCP , "))
 		tools := "adds " + words.Count(len(p.Tools), "tool", "tools") + ", " + words.About(p.Tokens) + " tokens"
 		if p.Writing > 0 {
-			tools += "; " + ofThem(p.Writing, "writes", "write")
+			tools += "; " + view.OfThem(p.Writing, "writes", "write")
 		}
-		add("tools", tools, first(p.Tools))
+		add("tools", tools, view.Names(p.Tools))
 		if more := strings.Join(slices.DeleteFunc([]string{map[bool]string{true: "resources"}[p.Resources], map[bool]string{true: "prompts"}[p.Prompts]},
 			func(s string) bool { return s == "" }), " and "); more != "" {
 			add("and", more, "")
@@ -141,7 +139,7 @@ func (r *remote) facts() []Fact {
 	}
 	switch a := r.draft.Server.Auth; {
 	case r.signed != nil:
-		add("sign-in", "each member with their own account at "+words.Clean(words.BareHost(r.signed.Issuer)), "asks for: "+scopeWords(r.signed.Scopes))
+		add("sign-in", "each member with their own account at "+words.Clean(words.BareHost(r.signed.Issuer)), "asks for: "+view.ScopeWords(r.signed.Scopes))
 		add("runs as", "the one who asks", "nobody uses yours unless you lend it")
 	case a != nil && a.Type == "header":
 		add("sign-in", "an API key, in "+words.Clean(strings.Join(slices.Sorted(maps.Keys(r.draft.Server.Headers)), ", ")), "")
@@ -150,17 +148,6 @@ func (r *remote) facts() []Fact {
 		add("sign-in", "none", "")
 	}
 	return fs
-}
-
-func first(ts []schemas.Tool) string {
-	var ns []string
-	for _, x := range ts[:min(len(ts), maxFirst)] {
-		ns = append(ns, words.Short(words.Clean(x.Name), 40))
-	}
-	if more := len(ts) - maxFirst; more > 0 {
-		ns = append(ns, "and "+words.Thousands(more)+" more")
-	}
-	return strings.Join(ns, ", ")
 }
 
 // maxOffered bounds the tools that "Show everything" lists.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -108,7 +109,7 @@ func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *o
 			{Label: "always", Value: "for " + always, Note: "a manager's"}}},
 		{Warning: "What a program knows, it can send there, values from your vault included."}}}
 	if words.Lookalike(c.Host) {
-		r = append1(r, Block{Warning: "`" + words.Clean(c.Host) + "` is written with letters that can look like those of another name."})
+		r = view.With(r, Block{Warning: "`" + words.Clean(c.Host) + "` is written with letters that can look like those of another name."})
 	}
 	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}, {Key: string(schemas.AnswerAlways), Label: "Always here"},
 		{Key: string(schemas.AnswerDeny), Label: "Never"}}

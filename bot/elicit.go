@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -106,7 +107,7 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 		if len(problems) == 0 {
 			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "accept", Content: content})
 		}
-		again := mistakes("the answer", problems, "")
+		again := view.Mistakes("the answer", problems, "")
 		again.Blocks[0].Text = strings.Replace(again.Blocks[0].Text, "nothing was changed", "nothing was sent", 1)
 		again.Private, again.Form, again.Choices = true, r.Form, r.Choices
 		again = b.deal(c, again)
@@ -143,9 +144,9 @@ func (b *Bot) pageQuestion(waiting context.Context, q schemas.Elicit, answers ch
 		{Warning: "The page is not bobbin's: `" + server + "` chose it. Open it only if you know that host, and never give it a secret that you keep with bobbin."},
 	}}
 	if words.Lookalike(host) {
-		r = append1(r, Block{Warning: "`" + host + "` is written with letters that can look like those of another name."})
+		r = view.With(r, Block{Warning: "`" + host + "` is written with letters that can look like those of another name."})
 	}
-	r = append1(r, Block{Open: &Open{Label: "Open " + host, URL: q.URL}})
+	r = view.With(r, Block{Open: &Open{Label: "Open " + host, URL: q.URL}})
 	c := &card{by: q.Caller, role: schemas.Guest, may: requesterOnly(q.Caller)}
 	c.act = unlessOver(waiting, func(ctx context.Context, t turn, act Action) (Reply, error) {
 		return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: act.Choice})

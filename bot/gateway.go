@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -73,7 +74,7 @@ func (b *Bot) gatewayToken(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, err
 	}
 	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + token.ID + " made"})
-	r := Reply{Private: true, Blocks: []Block{{Text: "token `" + words.Clean(token.ID) + "` for this thread, " + b.tokenEnd(token) + "; it is shown this once"}, {Code: secret},
+	r := Reply{Private: true, Blocks: []Block{{Text: "token `" + words.Clean(token.ID) + "` for this thread, " + view.TokenEnd(token, b.opt.Now()) + "; it is shown this once"}, {Code: secret},
 		{Text: "whoever has it uses this thread's tools as you · `/mcp gateway revoke " + words.Clean(token.ID) + "` ends it"}}}
 	r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: words.Clean(b.opt.Clients.URL(t.caller.Thread)), Note: "streamable HTTP"}, {Label: "variable", Value: "BOBBIN_GATEWAY_TOKEN", Note: "where Claude Code and Cursor look for the token"}}})
 	return b.withEntries(r, func(client string) (schemas.File, error) {
@@ -117,16 +118,6 @@ func lasting(s string) (time.Duration, error) {
 	return d, nil
 }
 
-func (b *Bot) tokenEnd(t schemas.GatewayToken) string {
-	switch {
-	case t.Until.IsZero():
-		return "until it is revoked"
-	case !t.Holds(b.opt.Now()):
-		return "ran out"
-	}
-	return b.until(t.Until)
-}
-
 func (b *Bot) gatewayShow(ctx context.Context, t turn) (Reply, error) {
 	if b.opt.Gateway == nil || b.opt.Clients == nil {
 		return Reply{}, b.noGateway()
@@ -151,7 +142,7 @@ func (b *Bot) gatewayShow(ctx context.Context, t turn) (Reply, error) {
 			if !k.Used.IsZero() {
 				used = k.Used.UTC().Format("2006-01-02 15:04")
 			}
-			tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(k.ID), words.Clean(k.Name), words.At(k.Member, k.Person), k.Made.UTC().Format("2006-01-02 15:04"), used, b.tokenEnd(k)}})
+			tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(k.ID), words.Clean(k.Name), words.At(k.Member, k.Person), k.Made.UTC().Format("2006-01-02 15:04"), used, view.TokenEnd(k, b.opt.Now())}})
 		}
 		r.Blocks = append(r.Blocks, Block{Table: tab})
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -133,12 +134,12 @@ func (b *Bot) stray(ctx context.Context, c schemas.Caller, text string) (Reply, 
 		return Reply{}, false
 	}
 	if b.cards.waits(c, b.opt.Now()) {
-		return bad(schemas.CodeInvalid, "that is no choice of an open card · press one of its choices, or give the command again"), true
+		return view.Refused(schemas.CodeInvalid, "that is no choice of an open card · press one of its choices, or give the command again"), true
 	}
 	if ms, err := b.models(ctx, c.Thread); err == nil && len(ms) > 0 {
 		return Reply{}, false
 	}
-	return bad(schemas.CodeExpired, "nothing waits for an answer here · `/mcp list` shows how things are, `/mcp help` what there is"), true
+	return view.Refused(schemas.CodeExpired, "nothing waits for an answer here · `/mcp list` shows how things are, `/mcp help` what there is"), true
 }
 
 // line runs a verb by its name, as if it had been typed.

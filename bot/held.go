@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -23,7 +24,7 @@ func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, 
 	if !ok || len(tools) == 0 {
 		return
 	}
-	blocks, names, pins := heldBlocks(tools)
+	blocks, names, pins := view.HeldBlocks(tools)
 	shown, lines := blocks, 0
 	for i, x := range blocks {
 		if lines += strings.Count(x.Diff, "\n"); lines > maxHeldLines {
@@ -31,7 +32,7 @@ func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, 
 			break
 		}
 	}
-	r := Reply{Blocks: append([]Block{{Text: heldHead(e.Name, tools)}}, shown...)}
+	r := Reply{Blocks: append([]Block{{Text: view.HeldHead(e.Name, tools)}}, shown...)}
 	r.Blocks = append(r.Blocks, Block{Warning: heldWarning})
 	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}}
 	c := &card{by: schemas.Caller{Thread: thread}, ttl: editedTTL, role: schemas.Member, look: []string{"change"},
@@ -53,20 +54,6 @@ func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, 
 
 const heldWarning = "What a tool says about itself steers the assistant. Approve only if you trust the new words."
 
-func heldHead(server string, tools []schemas.HeldTool) string {
-	return words.Count(len(tools), "tool of ", "tools of ") + words.Clean(server) + " changed after approval, so " +
-		map[bool]string{true: "it is held", false: "they are held"}[len(tools) == 1]
-}
-
-// heldBlocks shows what changed, with the names and pins of what is shown.
-func heldBlocks(tools []schemas.HeldTool) (blocks []Block, names, pins []string) {
-	for _, h := range tools {
-		names, pins = append(names, h.Tool.Name), append(pins, h.Tool.Pin)
-		blocks = append(blocks, Block{Text: words.Clean(h.Tool.Full()) + " · " + words.Clean(h.Why)}, Block{Diff: words.Diff(h.Diff)})
-	}
-	return blocks, names, pins
-}
-
 // heldTool shows what changed in tools that are held, with the choice to approve what is shown.
 func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string) (Reply, error) {
 	hs, err := b.opt.Held.Held(ctx, t.caller.Thread, e.Name)
@@ -81,7 +68,7 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 			wanted = append(wanted, h)
 		}
 	}
-	blocks, names, pins := heldBlocks(wanted)
+	blocks, names, pins := view.HeldBlocks(wanted)
 	if len(names) == 0 && tool == "" {
 		return Reply{Blocks: []Block{{Text: words.Clean(e.Name) + " is on already"}}}, nil
 	}
@@ -91,7 +78,7 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 	if err := mayAccept(t.caller, e); err != nil {
 		return Reply{}, err
 	}
-	r := Reply{Blocks: append(append([]Block{{Text: heldHead(e.Name, wanted)}}, blocks...), Block{Warning: heldWarning})}
+	r := Reply{Blocks: append(append([]Block{{Text: view.HeldHead(e.Name, wanted)}}, blocks...), Block{Warning: heldWarning})}
 	r.Choices = []Choice{{Key: "approve", Label: "Approve"}, {Key: "leave", Label: "Keep held"}}
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOrManager(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -179,7 +180,7 @@ func (b *Bot) installCard(ctx context.Context, w wish) (Reply, error) {
 		return Reply{}, err
 	}
 	blocks := b.cardBlocks(w.shown, nil)
-	blocks = slices.DeleteFunc(blocks, func(x Block) bool { return x.Warning != "" && x.Warning == trust(w.shown) })
+	blocks = slices.DeleteFunc(blocks, func(x Block) bool { return x.Warning != "" && x.Warning == view.Trust(w.shown) })
 	blocks = slices.Insert(blocks, 1, Block{Facts: w.facts()})
 	blocks = append(blocks, Block{Warning: "This installs and runs what somebody else wrote, and what that depends on. Confirm only if you trust `" + words.Tail(words.Clean(w.plan.Package), 80) + "`."})
 	r := Reply{Blocks: blocks}
@@ -203,7 +204,7 @@ func (b *Bot) installCard(ctx context.Context, w wish) (Reply, error) {
 			return b.carryOut(ctx, t, w, must || a.Choice == keyScripts)
 		case keyAll:
 			answers := slices.DeleteFunc(slices.Clone(r.Choices), func(ch Choice) bool { return slices.Contains(c.look, ch.Key) })
-			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: answers, Blocks: append(everything(w.shown), w.whole()...)}, nil
+			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: answers, Blocks: append(view.Whole(w.shown), w.whole()...)}, nil
 		case keyValues:
 			return b.valuesForm(t, w, a.ID)
 		}
@@ -276,7 +277,7 @@ func (b *Bot) readDraft(s schemas.Server) (schemas.Import, error) {
 	}
 	in := b.opt.Import("", data, s.Name)
 	if len(in.Problems) > 0 {
-		return in, placeless(in.Problems)
+		return in, view.Placeless(in.Problems)
 	}
 	if len(in.Servers) != 1 || in.Servers[0].Server.Remote() || in.Servers[0].Server.Name != s.Name {
 		return in, words.Invalid("that cannot be installed as a server", "`/mcp help install`")
@@ -402,7 +403,7 @@ func (w wish) facts() []Fact {
 	fs := []Fact{{Label: "package", Value: words.Short(words.Clean(p.Package), 300), Note: string(p.Spec.Kind)}}
 	add := func(label, value, note string) {
 		if value != "" {
-			fs = append(fs, Fact{label, value, note})
+			fs = append(fs, Fact{Label: label, Value: value, Note: note})
 		}
 	}
 	age := ""
@@ -434,7 +435,7 @@ func (w wish) facts() []Fact {
 			if slices.Contains(w.hide, f.Input) {
 				line = f.Input + "=" + f.Value.String() + ", " + words.Count(len(f.Value.Reveal()), "character", "characters")
 			}
-			add("env", words.Short(line, maxShown), cutNote(line))
+			add("env", words.Short(line, view.MaxShown), view.CutNote(line))
 		}
 	}
 	add("documents", words.Short(words.Clean(strings.Join(p.Env, ", ")), 300), "names for its environment")

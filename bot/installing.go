@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -237,9 +238,9 @@ func afterNotes(notes []schemas.Note) []Block {
 	var blocks []Block
 	for _, n := range notes {
 		if n.Kind == schemas.NoteRisk {
-			blocks = append(blocks, Block{Warning: "risk: " + noteText(n)})
+			blocks = append(blocks, Block{Warning: "risk: " + view.NoteText(n)})
 		} else {
-			blocks = append(blocks, Block{Text: noteText(n)})
+			blocks = append(blocks, Block{Text: view.NoteText(n)})
 		}
 	}
 	return blocks
@@ -258,7 +259,7 @@ func (b *Bot) folderFact(p schemas.Proposal, c schemas.Change) []Fact {
 	if folder, ok := b.removedFolder(c); ok {
 		return []Fact{{Label: "deletes", Value: words.Clean(folder), Note: "an undo brings the entry back, not what was installed"}}
 	}
-	if p.Edit.Undo == "" || b.opt.Install == nil || c.After == nil || !runs(c.Kind) {
+	if p.Edit.Undo == "" || b.opt.Install == nil || c.After == nil || !view.Runs(c.Kind) {
 		return nil
 	}
 	if folder, ok := b.opt.Install.Folder(*c.After); ok {

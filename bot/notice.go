@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -125,7 +125,7 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 	now.broken = len(e.Problems) > 0
 	var line []Block
 	if e.By != nil && !now.broken { // another bobbin asked, showed and wrote it down
-		line = []Block{{Text: words.At(e.By.By, e.By.ByName) + " changed the config" + inDoor(e.By.Door) + ": " + words.Short(words.Clean(e.By.Summary), 200)}}
+		line = []Block{{Text: words.At(e.By.By, e.By.ByName) + " changed the config" + words.InDoor(e.By.Door) + ": " + words.Short(words.Clean(e.By.Summary), 200)}}
 		e.Removed, e.Waiting = nil, nil
 	}
 	switch {
@@ -149,11 +149,6 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 	b.ears.edits[e.Thread] = now
 	b.ears.mu.Unlock()
 	b.publish(n, "")
-}
-
-// inDoor says where somebody spoke.
-func inDoor(d schemas.Door) string {
-	return map[schemas.Door]string{schemas.DoorTerminal: " in the terminal", schemas.DoorWeb: " on the page", schemas.DoorDiscord: " in Discord"}[d]
 }
 
 // lastEdit is what was said last about a hand edit of a thread: a newer card takes the place of one that nobody answered, and
@@ -205,8 +200,8 @@ func (b *Bot) outside(ctx context.Context, e schemas.Edited) {
 
 func (b *Bot) editedCard(e schemas.Edited) Reply {
 	if len(e.Problems) > 0 {
-		r := Reply{Bad: true, Code: schemas.CodeUnreadable, Blocks: unreadable(e.Problems)}
-		return append1(r, Block{Text: "nothing was changed; put it right in the editor, or `/mcp undo`"})
+		r := Reply{Bad: true, Code: schemas.CodeUnreadable, Blocks: view.Unreadable(e.Problems)}
+		return view.With(r, Block{Text: "nothing was changed; put it right in the editor, or `/mcp undo`"})
 	}
 	file := "mcp.json"
 	if len(e.Removed) == 0 && len(e.Waiting) == 0 {
@@ -239,16 +234,16 @@ func (b *Bot) editedCard(e schemas.Edited) Reply {
 			if len(e.Waiting) > 1 {
 				r.Blocks = append(r.Blocks, Block{Text: words.Clean(c.Server)})
 			}
-			r.Blocks = append(r.Blocks, Block{Facts: changeFacts(p, schemas.Change{Server: c.Server, Kind: schemas.Added, After: c.After, Remote: c.Remote})})
+			r.Blocks = append(r.Blocks, Block{Facts: view.ChangeFacts(p, schemas.Change{Server: c.Server, Kind: schemas.Added, After: c.After, Remote: c.Remote})})
 		}
 	}
-	r.Blocks = append(r.Blocks, Block{Facts: b.commonFacts(p)})
-	r.Blocks = append(r.Blocks, noteWarnings(p)...)
+	r.Blocks = append(r.Blocks, Block{Facts: view.CommonFacts(p, b.opt.Place(p.Thread))})
+	r.Blocks = append(r.Blocks, view.NoteWarnings(p)...)
 	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}, {Key: "back", Label: "Put back"}}
 	c := &card{by: schemas.Caller{Thread: e.Thread}, ttl: editedTTL, role: schemas.Member, look: []string{"change"}, may: func(c schemas.Caller) error { return mayApprove(c, e.Waiting) }}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "change" {
-			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: waitingDiffs(e.Waiting)}, nil
+			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: view.WaitingDiffs(e.Waiting)}, nil
 		}
 		return b.judge(ctx, t, e.Waiting, a.Choice == "approve")
 	}
@@ -261,37 +256,6 @@ func mayApprove(c schemas.Caller, waiting []schemas.Change) error {
 		return nil
 	}
 	return &schemas.Error{Code: schemas.CodeDenied, Text: "only the owner of a server or a manager of the thread can approve it"}
-}
-
-func waitingDiffs(waiting []schemas.Change) []Block {
-	blocks := []Block{{Text: "what waits for approval"}}
-	for _, c := range waiting {
-		if c.After == nil {
-			continue
-		}
-		before := ""
-		if c.Before != nil {
-			before = indented(*c.Before)
-		}
-		blocks = append(blocks, Block{Text: words.Clean(c.Server)}, Block{Diff: words.Diff(noHeader(udiff.Unified("a", "b", before, indented(*c.After))))}, Block{Code: definition(*c.After)})
-	}
-	return blocks
-}
-
-func indented(s schemas.Server) string {
-	js, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return ""
-	}
-	return string(js) + "\n"
-}
-
-// noHeader drops the two lines that name files.
-func noHeader(diff string) string {
-	if lines := strings.SplitN(diff, "\n", 3); len(lines) == 3 && strings.HasPrefix(lines[0], "--- ") {
-		return lines[2]
-	}
-	return diff
 }
 
 // judge approves or puts back what the card showed, as far as it is the caller's to judge. What changed again since is shown
@@ -354,9 +318,9 @@ func (b *Bot) approvedDiff(ctx context.Context, p schemas.Proposal) (string, err
 			continue
 		}
 		if e, ok := cfg.Find(c.Server); ok && e.Approval != nil {
-			was.WriteString(c.Server + ": " + indented(e.Approval.Definition))
+			was.WriteString(c.Server + ": " + view.Indented(e.Approval.Definition))
 		}
-		is.WriteString(c.Server + ": " + indented(*c.After))
+		is.WriteString(c.Server + ": " + view.Indented(*c.After))
 	}
-	return noHeader(udiff.Unified("a", "b", was.String(), is.String())), nil
+	return view.NoHeader(udiff.Unified("a", "b", was.String(), is.String())), nil
 }

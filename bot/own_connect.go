@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -119,7 +120,7 @@ func (b *Bot) ownDraft(name string, s schemas.Server, remember bool) (schemas.Ed
 	im := b.opt.Import("", data, name)
 	if len(im.Problems) > 0 {
 		var said []string
-		for _, p := range placeless(im.Problems) {
+		for _, p := range view.Placeless(im.Problems) {
 			said = append(said, words.Text(p.String()))
 		}
 		return schemas.Edit{}, nil, words.Invalid(strings.Join(said, "; "), "")
@@ -151,7 +152,7 @@ func (b *Bot) ownDraft(name string, s schemas.Server, remember bool) (schemas.Ed
 		d.Found = append(d.Found, schemas.Found{Server: d.Server.Name, Input: id, Value: schemas.NewSecret(env[k]), Where: "env " + k})
 		im.Inputs = append(im.Inputs, schemas.Input{Type: "promptString", ID: id, Password: true})
 		line := k + "=" + words.Arg(env[k])
-		facts = append(facts, Fact{Label: map[bool]string{true: "env"}[len(facts) == 0], Value: words.Short(line, maxShown), Note: cutNote(line)})
+		facts = append(facts, Fact{Label: map[bool]string{true: "env"}[len(facts) == 0], Value: words.Short(line, view.MaxShown), Note: view.CutNote(line)})
 		env[k] = "${input:" + id + "}"
 	}
 	d.Server.Env = env
@@ -197,7 +198,7 @@ func (b *Bot) ownConnected(ctx context.Context, c schemas.Caller, s schemas.Serv
 	case schemas.Starting:
 		one.Message = "stored, and still starting; " + ownList + " shows when it is connected"
 	default:
-		one.Message = "stored; " + b.became(c, st)
+		one.Message = "stored; " + view.Became(c, st)
 	}
 	return result(one, st.State == schemas.Failed)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -46,7 +47,7 @@ func (b *Bot) history(ctx context.Context, t turn) (Reply, error) {
 			return Reply{}, words.NotFound("change", id, nil, "`/mcp history show` lists them")
 		}
 		r := revs[i]
-		return Reply{Private: true, Blocks: []Block{{Text: words.Clean(r.Summary) + " · " + revBy(r)}, {Diff: words.Diff(r.Diff)},
+		return Reply{Private: true, Blocks: []Block{{Text: words.Clean(r.Summary) + " · " + view.RevBy(r)}, {Diff: words.Diff(r.Diff)},
 			{Text: "`/mcp history undo " + words.Clean(r.ID) + "` puts the config back as it was before"}}}, nil
 	}
 	tab := &Table{Columns: []string{"id", "when (UTC)", "by", "what", "how"}}
@@ -54,16 +55,9 @@ func (b *Bot) history(ctx context.Context, t turn) (Reply, error) {
 		if i == 50 {
 			break
 		}
-		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(r.ID), r.At.UTC().Format("2006-01-02 15:04"), revBy(r), words.Short(words.Clean(r.Summary), 120), words.Short(words.Clean(r.Source), 40)}})
+		tab.Rows = append(tab.Rows, Row{Cells: []string{words.Clean(r.ID), r.At.UTC().Format("2006-01-02 15:04"), view.RevBy(r), words.Short(words.Clean(r.Summary), 120), words.Short(words.Clean(r.Source), 40)}})
 	}
 	return Reply{Blocks: []Block{{Text: words.Count(len(tab.Rows), "change", "changes") + ", newest first · `/mcp undo` takes the last one back"}, {Table: tab}}}, nil
-}
-
-func revBy(r schemas.Revision) string {
-	if r.By == "" {
-		return "outside of chat"
-	}
-	return words.At(r.By, r.ByName)
 }
 
 // undo proposes the config as it was before a change; it is confirmed like any other change.

@@ -26,10 +26,3 @@ type Request struct {
 	// its way says so here (Answering.Joined), and Handle returns a Reply without Blocks when that has ended.
 	Stream func(Reply)
 }
-
-// Action answers a Reply's choices or form. ID is the nonce that the reply carried; who may use it is checked again here.
-type Action struct {
-	ID     string
-	Choice string            // key of the Choice; "" for a form
-	Values map[string]string // of a form, by field name
-}

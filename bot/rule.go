@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -244,12 +245,12 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 		}
 		tab.Rows = append(tab.Rows, Row{Cells: []string{"allow", words.Clean(g.Tool), until}})
 	}
-	r := Reply{Private: true, Blocks: unreadable(cfg.Problems)}
+	r := Reply{Private: true, Blocks: view.Unreadable(cfg.Problems)}
 	r.Blocks = append(r.Blocks, Block{Text: "read-only tools run; tools that write ask first; shell, file and destructive tools are denied until a manager allows them"})
 	if len(tab.Rows) == 0 {
-		return append1(r, Block{Text: "no other rules · `/mcp policy deny PATTERN me` makes one for you"}), nil
+		return view.With(r, Block{Text: "no other rules · `/mcp policy deny PATTERN me` makes one for you"}), nil
 	}
-	return append1(r, Block{Table: tab}), nil
+	return view.With(r, Block{Table: tab}), nil
 }
 
 // grant stores a yes for a time. Grants that are over go with it.

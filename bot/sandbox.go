@@ -2,11 +2,11 @@ package bot
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -25,7 +25,6 @@ const (
 	grantTime  = time.Hour       // of a permission that names none
 	grantMost  = 30 * 24 * time.Hour
 	maxCommand = 8 << 10 // bytes
-	shownText  = 1900    // characters of output that stand in the chat; more is a file
 )
 
 // noSandbox says why there is none, and how the operator gets one.
@@ -64,7 +63,7 @@ func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
 	shell := "closed"
 	for _, p := range cfg.Policy.Permissions {
 		if p.Member == t.caller.Member && cfg.Policy.Permits(p.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
-			shell = "open " + b.until(p.Until)
+			shell = "open " + view.Until(p.Until, b.opt.Now())
 		}
 	}
 	fs = append(fs, Fact{Label: "shell", Value: shell, Note: "`/mcp sandbox exec`"})
@@ -80,7 +79,7 @@ func (b *Bot) sandboxExec(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return ranReply(res, d), nil
+	return view.Ran(res, d), nil
 }
 
 // workspace joins a folder to /workspace, which it must not leave.
@@ -94,34 +93,6 @@ func workspace(dir string) (string, error) {
 		return "", words.Invalid("a folder lies under /workspace", "such as external-mcp/notes")
 	}
 	return strings.TrimSuffix("/workspace/"+rest, "/"), nil
-}
-
-// ranReply draws how a command ended; long output is a file.
-func ranReply(res schemas.Executed, d time.Duration) Reply {
-	r := Reply{Private: true, Bad: res.Code != 0}
-	switch {
-	case res.TimedOut:
-		r.Blocks = append(r.Blocks, Block{Text: "was ended after " + words.Took(d)})
-	default:
-		r.Blocks = append(r.Blocks, Block{Text: fmt.Sprintf("exit %d · %s", res.Code, words.Took(d))})
-	}
-	for _, out := range []struct{ name, text string }{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
-		text := words.Lines(out.text)
-		switch {
-		case strings.TrimSpace(text) == "":
-		case len([]rune(text)) > shownText:
-			r.Blocks = append(r.Blocks, Block{Text: out.name + ", " + words.Size(len(text))}, Block{File: &schemas.File{Name: out.name + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(text)}})
-		default:
-			if out.name == "stderr" {
-				r.Blocks = append(r.Blocks, Block{Text: out.name})
-			}
-			r.Blocks = append(r.Blocks, Block{Code: text})
-		}
-	}
-	if res.Cut {
-		r.Blocks = append(r.Blocks, Block{Text: "more was printed than I keep"})
-	}
-	return r
 }
 
 func (b *Bot) sandboxStop(ctx context.Context, t turn) (Reply, error) {
@@ -191,7 +162,7 @@ func (b *Bot) permission(ctx context.Context, t turn, open bool) (Reply, error) 
 	p := schemas.Permission{Member: who, Resource: schemas.Shell, Action: schemas.Execute, By: t.caller.Member, Until: b.opt.Now().Add(d).UTC().Truncate(time.Second)}
 	said := "shell closed for " + string(who)
 	if open {
-		said = "shell opened for " + string(who) + " " + b.until(p.Until)
+		said = "shell opened for " + string(who) + " " + view.Until(p.Until, b.opt.Now())
 	}
 	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: said}); err != nil {
 		return Reply{}, err
@@ -211,7 +182,7 @@ func (b *Bot) permission(ctx context.Context, t turn, open bool) (Reply, error) 
 	if !open {
 		return Reply{Blocks: []Block{{Text: "commands in the sandbox are closed to " + words.At(who, "")}}}, nil
 	}
-	return Reply{Blocks: []Block{{Text: words.At(who, "") + " can run commands in their own sandbox " + b.until(p.Until) + " · `/mcp sandbox revoke " + words.Clean(string(who)) + "`"},
+	return Reply{Blocks: []Block{{Text: words.At(who, "") + " can run commands in their own sandbox " + view.Until(p.Until, b.opt.Now()) + " · `/mcp sandbox revoke " + words.Clean(string(who)) + "`"},
 		{Text: "they see nothing of anybody else's sandbox"}}}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -127,9 +128,6 @@ func (s *signing) forget(thread schemas.ThreadID, member schemas.MemberID) {
 	}
 }
 
-// signsIn reports whether members sign in to a server by OAuth.
-func signsIn(s schemas.Server) bool { return s.Remote() && s.Auth != nil && s.Auth.Type == "oauth" }
-
 // signInAt says where and for what a member would sign in to a new connector, and asks for a yes. said stands above it.
 func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Reply, error) {
 	host := words.Clean(words.HostOf(r.draft.Server.URL))
@@ -151,7 +149,7 @@ func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Repl
 	if said == "" {
 		said = words.Clean(r.draft.Server.Name) + " wants a sign-in"
 	}
-	reply := Reply{Blocks: append([]Block{{Text: said}}, offerBlocks(r.draft.Server, o, shared)...), Choices: []Choice{{Key: "here", Label: "Sign in"}}}
+	reply := Reply{Blocks: append([]Block{{Text: said}}, view.OfferBlocks(r.draft.Server, o, shared)...), Choices: []Choice{{Key: "here", Label: "Sign in"}}}
 	if o.Device && t.caller.Operator {
 		reply.Choices = append(reply.Choices, Choice{Key: "device", Label: "Sign in on another device"})
 	}
@@ -175,31 +173,6 @@ func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Repl
 		return b.begin(ctx, t, e, a.Choice == "device")
 	}
 	return b.deal(c, reply), nil
-}
-
-// offerBlocks names whom a member signs in to, and says aloud when that is another host than the server's.
-func offerBlocks(s schemas.Server, o schemas.Offer, shared string) []Block {
-	server, at := words.Clean(words.BareHost(s.URL)), words.Clean(words.BareHost(o.Issuer))
-	blocks := []Block{{Facts: []Fact{{Label: "server", Value: server}, {Label: "sign in at", Value: at},
-		{Label: "asks for", Value: scopeWords(o.Scopes)}, {Label: "used by", Value: shared}}}}
-	if server != at {
-		blocks = append(blocks, Block{Warning: "You would sign in at `" + at + "`, which is not `" + server + "`. Go on only if you know that they belong together."})
-	}
-	return blocks
-}
-
-func scopeWords(scopes []string) string {
-	var ws []string
-	for _, s := range scopes[:min(len(scopes), 20)] {
-		ws = append(ws, words.Short(words.Clean(s), 80))
-	}
-	if more := len(scopes) - len(ws); more > 0 {
-		ws = append(ws, "and "+words.Thousands(more)+" more")
-	}
-	if len(ws) == 0 {
-		return "nothing by name; the page says what you agree to"
-	}
-	return strings.Join(ws, ", ")
 }
 
 // begin asks for a link and gives it to the member alone.
@@ -239,7 +212,7 @@ func (b *Bot) linkCard(t turn, e errand, said Reply) Reply {
 	r.Private = true
 	if len(r.Blocks) == 0 {
 		r.Blocks = []Block{{Text: "sign in to " + words.Clean(e.server.Name) + " at " + at + ", then come back here; the link is for you alone"}}
-		r.Blocks = append(r.Blocks, offerBlocks(e.server, l.Offer, e.shared)...)
+		r.Blocks = append(r.Blocks, view.OfferBlocks(e.server, l.Offer, e.shared)...)
 	}
 	if l.Code != "" {
 		r.Blocks = append(r.Blocks, Block{Text: "on any device, open the page and type `" + words.Short(words.Clean(l.Code), 64) + "`"})

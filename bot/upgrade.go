@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -96,7 +97,7 @@ func (b *Bot) giveUp(ctx context.Context, t turn, w wish, s schemas.Status, why 
 	b.uninstall(ctx, w.by.Thread, w.owner, w.plan.Server)
 	r.Blocks = append(r.Blocks, Block{Text: w.version(w.up.From.Version) + " is back, and the new one removed"})
 	if err == nil {
-		r.Blocks = append(r.Blocks, Block{Text: b.became(t.caller, s)})
+		r.Blocks = append(r.Blocks, Block{Text: view.Became(t.caller, s)})
 	}
 	return r, nil
 }

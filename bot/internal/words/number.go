@@ -76,3 +76,8 @@ func At(id schemas.MemberID, name string) string {
 	}
 	return "@" + Short(Clean(name), 40)
 }
+
+// InDoor says where somebody spoke.
+func InDoor(d schemas.Door) string {
+	return map[schemas.Door]string{schemas.DoorTerminal: " in the terminal", schemas.DoorWeb: " on the page", schemas.DoorDiscord: " in Discord"}[d]
+}

@@ -1,4 +1,4 @@
-package bot
+package view
 
 import (
 	"bytes"
@@ -8,10 +8,24 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
+
+// OneLine gives a result that is nothing but a short line of text, cleaned to stand in a line of ours; "" for any other.
+func OneLine(blocks []Block) string {
+	if len(blocks) != 1 {
+		return ""
+	}
+	text := strings.TrimSpace(blocks[0].Code)
+	if strings.Contains(text, "\n") || utf8.RuneCountInString(text) > 200 {
+		return ""
+	}
+	return words.Clean(text)
+}
 
 // maxFile bounds a file made of a tool's result, maxResult the text of one that is shown, both in bytes; maxBlocks the parts
 // of one result that are drawn.
@@ -21,8 +35,8 @@ const (
 	maxResult = 8 << 10
 )
 
-// cut shortens the preformatted texts of a result to what a person reads, and gives the whole text if it cut any.
-func cut(blocks []Block) (shown []Block, whole string) {
+// Cut shortens the preformatted texts of a result to what a person reads, and gives the whole text if it cut any.
+func Cut(blocks []Block) (shown []Block, whole string) {
 	total := 0
 	var texts []string
 	for _, b := range blocks {
@@ -61,8 +75,8 @@ type part struct {
 	Resource    *part  `json:"resource"`
 }
 
-// content draws an MCP result. Its text is preformatted and made visible; nothing in it is markup.
-func content(name string, raw json.RawMessage) []Block {
+// Content draws an MCP result. Its text is preformatted and made visible; nothing in it is markup.
+func Content(name string, raw json.RawMessage) []Block {
 	var got struct {
 		Content    []part          `json:"content"`
 		Contents   []part          `json:"contents"`
@@ -84,7 +98,7 @@ func content(name string, raw json.RawMessage) []Block {
 		blocks = append(blocks, p.draw(fmt.Sprintf("%s-%d", name, i+1)))
 	}
 	if len(blocks) == 0 && len(got.Structured) > 0 {
-		return []Block{{Code: words.Lines(indent(got.Structured))}}
+		return []Block{{Code: words.Lines(Indent(got.Structured))}}
 	}
 	if len(blocks) == 0 {
 		return []Block{{Text: "it gave nothing back"}}
@@ -125,19 +139,50 @@ func file(name, data string) Block {
 	if ext == "" {
 		mime, ext = "application/octet-stream", ".bin"
 	}
-	return Block{File: &schemas.File{Name: fileName(name) + ext, MIME: mime, Data: b}}
+	return Block{File: &schemas.File{Name: FileName(name) + ext, MIME: mime, Data: b}}
 }
 
-// fileName makes a safe base name of a tool's.
-func fileName(name string) string {
+// FileName makes a safe base name of a tool's.
+func FileName(name string) string {
 	safe := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(name, "-"), "-")
 	return "result-" + safe[:min(len(safe), 60)]
 }
 
-func indent(raw json.RawMessage) string {
+// Indent writes JSON on several lines; what is no JSON stays as it is.
+func Indent(raw json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
 		return string(raw)
 	}
 	return out.String()
+}
+
+const shownText = 1900 // characters of output that stand in the chat; more is a file
+
+// Ran draws how a command ended; long output is a file.
+func Ran(res schemas.Executed, d time.Duration) Reply {
+	r := Reply{Private: true, Bad: res.Code != 0}
+	switch {
+	case res.TimedOut:
+		r.Blocks = append(r.Blocks, Block{Text: "was ended after " + words.Took(d)})
+	default:
+		r.Blocks = append(r.Blocks, Block{Text: fmt.Sprintf("exit %d · %s", res.Code, words.Took(d))})
+	}
+	for _, out := range []struct{ name, text string }{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
+		text := words.Lines(out.text)
+		switch {
+		case strings.TrimSpace(text) == "":
+		case len([]rune(text)) > shownText:
+			r.Blocks = append(r.Blocks, Block{Text: out.name + ", " + words.Size(len(text))}, Block{File: &schemas.File{Name: out.name + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(text)}})
+		default:
+			if out.name == "stderr" {
+				r.Blocks = append(r.Blocks, Block{Text: out.name})
+			}
+			r.Blocks = append(r.Blocks, Block{Code: text})
+		}
+	}
+	if res.Cut {
+		r.Blocks = append(r.Blocks, Block{Text: "more was printed than I keep"})
+	}
+	return r
 }
