@@ -18,7 +18,7 @@ func FuzzContent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, b := range view.Content("x", json.RawMessage(s)) {
 			if strings.ContainsFunc(b.Code+b.Text, func(r rune) bool { return words.Hidden(r) && r != '\n' && r != '\t' }) {
-				t.Fatalf("%q → %q", s, b)
+				t.Fatalf("%q → %+v", s, b)
 			}
 		}
 	})
