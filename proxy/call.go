@@ -15,9 +15,9 @@ type call struct {
 
 // newCall prepares a request of a client. Notes are kept for the clients that take a stream.
 func newCall(m *message, from *session, streams bool) *call {
-	c := &call{orig: m.id.of(m.raw), session: from, answer: make(chan []byte, 1)}
-	if !m.token.absent() {
-		c.token = m.token.of(m.raw)
+	c := &call{orig: m.ID.Of(m.raw), session: from, answer: make(chan []byte, 1)}
+	if !m.token.Absent() {
+		c.token = m.token.Of(m.raw)
 	}
 	if streams {
 		size := 8

@@ -37,7 +37,7 @@ func TestHostile_Messages(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":7}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"progressToken":1,"progressToken":2}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"progressToken":1},"_meta":{"progressToken":2}}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"progress\u0054oken":2}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"progress\u0054oken":2,"progressToken":3}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"requestId":2}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":` + deep + `}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"ping"} {"jsonrpc":"2.0","id":2,"method":"ping"}`,

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"bobbin/internal/jsonscan"
 )
 
 const (
@@ -88,13 +90,13 @@ func (l *link) send(m *message, c *call) error {
 	l.calls[c.id] = c
 	var digits [20]byte
 	id := strconv.AppendInt(digits[:0], c.id, 10)
-	l.out = append(splice(l.out, m.raw, edit{m.id, id}, edit{m.token, id}), '\n')
+	l.out = append(jsonscan.Splice(l.out, m.raw, m.ID.As(id), m.token.As(id)), '\n')
 	l.flush()
 	return nil
 }
 
 // post writes one message that waits for no answer.
-func (l *link) post(line []byte, edits ...edit) error {
+func (l *link) post(line []byte, edits ...jsonscan.Edit) error {
 	l.mu.Lock()
 	err := l.over
 	if err == nil {
@@ -104,7 +106,7 @@ func (l *link) post(line []byte, edits ...edit) error {
 		l.mu.Unlock()
 		return err
 	}
-	l.out = append(splice(l.out, line, edits...), '\n')
+	l.out = append(jsonscan.Splice(l.out, line, edits...), '\n')
 	l.flush()
 	return nil
 }
@@ -253,8 +255,8 @@ func (l *link) read() {
 var errGarbage = errors.New("it wrote more than 100 lines to stdout that are not JSON-RPC")
 
 func (l *link) message(line []byte) error {
-	e, err := scanEnvelope(line)
-	if err != nil || e.method.absent() && e.id.absent() || bytes.IndexByte(line, '\r') >= 0 {
+	e, line, err := jsonscan.Mended(line)
+	if err != nil || e.Method.Absent() && e.ID.Absent() || bytes.IndexByte(line, '\r') >= 0 {
 		if len(line) > 0 {
 			l.garbage++
 		}
@@ -264,9 +266,9 @@ func (l *link) message(line []byte) error {
 		return nil
 	}
 	switch {
-	case e.method.absent():
+	case e.Method.Absent():
 		l.answered(line, &e)
-	case e.id.absent():
+	case e.ID.Absent():
 		l.notified(line, &e)
 	default:
 		l.asks(line, &e)
@@ -274,16 +276,16 @@ func (l *link) message(line []byte) error {
 	return nil
 }
 
-func (l *link) answered(line []byte, e *envelope) {
-	c := l.take(e.id.of(line))
+func (l *link) answered(line []byte, e *jsonscan.Envelope) {
+	c := l.take(e.ID.Of(line))
 	if c == nil {
 		return // cancelled, or never asked
 	}
-	c.deliver(splice(make([]byte, 0, len(line)+len(c.orig)), line, edit{e.id, c.orig}))
+	c.deliver(jsonscan.Splice(make([]byte, 0, len(line)+len(c.orig)), line, e.ID.As(c.orig)))
 }
 
 func (l *link) take(raw []byte) *call {
-	id, ok := number(raw)
+	id, ok := jsonscan.Int(raw)
 	if !ok {
 		return nil
 	}
@@ -311,7 +313,7 @@ func (l *link) removeLocked(id int64) {
 }
 
 func (l *link) peek(raw []byte) *call {
-	id, ok := number(raw)
+	id, ok := jsonscan.Int(raw)
 	if !ok {
 		return nil
 	}
@@ -321,25 +323,25 @@ func (l *link) peek(raw []byte) *call {
 }
 
 // notified passes a notification to the client that it belongs to; to every session when it belongs to none.
-func (l *link) notified(line []byte, e *envelope) {
-	switch string(e.method.of(line)) {
-	case `"notifications/progress"`:
-		token, err := find(line, e.params, "progressToken")
-		if err != nil || token.absent() {
+func (l *link) notified(line []byte, e *jsonscan.Envelope) {
+	switch verb, _ := jsonscan.Text(e.Method.Of(line)); verb {
+	case "notifications/progress":
+		token, err := jsonscan.Find(line, e.Params, "progressToken")
+		if err != nil || token.Absent() {
 			return
 		}
-		if c := l.peek(token.of(line)); c != nil && c.token != nil {
-			c.note(splice(nil, line, edit{token, c.token}))
+		if c := l.peek(token.Of(line)); c != nil && c.token != nil {
+			c.note(jsonscan.Splice(nil, line, token.As(c.token)))
 		}
 		return
-	case `"notifications/cancelled"`:
-		id, err := find(line, e.params, "requestId")
-		if err != nil || id.absent() {
+	case "notifications/cancelled":
+		id, err := jsonscan.Find(line, e.Params, "requestId")
+		if err != nil || id.Absent() {
 			return
 		}
 		l.mu.Lock()
-		q := l.asked[string(id.of(line))]
-		delete(l.asked, string(id.of(line)))
+		q := l.asked[string(id.Of(line))]
+		delete(l.asked, string(id.Of(line)))
 		l.mu.Unlock()
 		if q.to != nil {
 			q.to.note(bytes.Clone(line))
@@ -347,12 +349,12 @@ func (l *link) notified(line []byte, e *envelope) {
 		return
 	}
 	// A subscription of 2026-07-28 is named by the id of its request.
-	sub, err := find(line, e.params, "_meta", "io.modelcontextprotocol/subscriptionId")
+	sub, err := jsonscan.Find(line, e.Params, "_meta", "io.modelcontextprotocol/subscriptionId")
 	switch {
 	case err != nil:
-	case !sub.absent():
-		if c := l.peek(sub.of(line)); c != nil {
-			c.note(splice(nil, line, edit{sub, c.orig}))
+	case !sub.Absent():
+		if c := l.peek(sub.Of(line)); c != nil {
+			c.note(jsonscan.Splice(nil, line, sub.As(c.orig)))
 		}
 	default:
 		l.spread(bytes.Clone(line))
@@ -376,9 +378,9 @@ func (l *link) spread(line []byte) {
 }
 
 // asks passes a request of the server to the one client that it can be meant for, and refuses it otherwise.
-func (l *link) asks(line []byte, e *envelope) {
-	id := bytes.Clone(e.id.of(line))
-	if string(e.method.of(line)) == `"ping"` {
+func (l *link) asks(line []byte, e *jsonscan.Envelope) {
+	id := bytes.Clone(e.ID.Of(line))
+	if verb, _ := jsonscan.Text(e.Method.Of(line)); verb == "ping" {
 		l.tell(rpcResult(id, []byte("{}")))
 		return
 	}
@@ -426,7 +428,7 @@ func (l *link) meant() (*call, *session) {
 
 // reply passes a client's answer to the server, if it is that client's to give.
 func (l *link) reply(m *message, from *session) {
-	id := string(m.id.of(m.raw))
+	id := string(m.ID.Of(m.raw))
 	l.mu.Lock()
 	mine := from != nil && l.asked[id].to == from
 	if mine {
@@ -440,10 +442,10 @@ func (l *link) reply(m *message, from *session) {
 
 // cancel passes a client's cancellation of one of its own calls on, under the id that the server knows.
 func (l *link) cancel(m *message, from *session) {
-	if m.target.absent() {
+	if m.target.Absent() {
 		return
 	}
-	id := m.target.of(m.raw)
+	id := m.target.Of(m.raw)
 	var found *call
 	l.mu.Lock()
 	for _, c := range l.calls {
@@ -455,7 +457,7 @@ func (l *link) cancel(m *message, from *session) {
 	}
 	l.mu.Unlock()
 	if found != nil {
-		_ = l.post(m.raw, edit{m.target, strconv.AppendInt(nil, found.id, 10)})
+		_ = l.post(m.raw, m.target.As(strconv.AppendInt(nil, found.id, 10)))
 		// A server does not answer what was cancelled; whoever waits is let go.
 		found.deliver(rpcError(found.orig, codeServer, errCancelled.Error()))
 	}

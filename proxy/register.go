@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"bobbin/internal/jsonscan"
 )
 
 const (
@@ -97,7 +99,7 @@ func (s *server) tools(ctx context.Context) ([]json.RawMessage, error) {
 		return nil, err
 	}
 	meta := ""
-	if e, err := scanEnvelope(answer); err != nil || e.result.absent() {
+	if e, err := jsonscan.Message(answer); err != nil || e.Result.Absent() {
 		meta = `"_meta":` + ownMeta // it may be one that shakes no hands any more
 	} else if err := l.initialized([]byte(ownReady)); err != nil {
 		return nil, err

@@ -39,21 +39,3 @@ func rpcResult(id, result []byte) []byte {
 	b = append(append(b, `,"result":`...), result...)
 	return append(b, '}')
 }
-
-// number reads an id that the link gave; a server may send it back as a string.
-func number(raw []byte) (int64, bool) {
-	if len(raw) > 2 && raw[0] == '"' {
-		raw = raw[1 : len(raw)-1]
-	}
-	if len(raw) == 0 || len(raw) > 18 {
-		return 0, false
-	}
-	var n int64
-	for _, c := range raw {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(c-'0')
-	}
-	return n, true
-}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"bobbin/internal/jsonscan"
 )
 
 const (
@@ -214,9 +216,9 @@ func (s *server) initialize(ctx context.Context, m *message) ([]byte, error) {
 		if err := s.greet(ctx, l, h); err != nil {
 			return nil, err
 		}
-		return rpcResult(m.id.of(m.raw), h.result), nil
+		return rpcResult(m.ID.Of(m.raw), h.result), nil
 	}
-	c := &call{orig: m.id.of(m.raw), answer: make(chan []byte, 1)}
+	c := &call{orig: m.ID.Of(m.raw), answer: make(chan []byte, 1)}
 	if err := l.send(m, c); err != nil {
 		return nil, err
 	}
@@ -224,9 +226,9 @@ func (s *server) initialize(ctx context.Context, m *message) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e, err := scanEnvelope(answer); err == nil && !e.result.absent() && e.err.absent() {
+	if e, err := jsonscan.Message(answer); err == nil && !e.Result.Absent() && e.Error.Absent() {
 		l.greeted.Store(true)
-		s.hello.Store(&hello{request: *m, result: e.result.of(answer)})
+		s.hello.Store(&hello{request: *m, result: e.Result.Of(answer)})
 	}
 	return answer, nil
 }
@@ -244,7 +246,7 @@ func (s *server) greet(ctx context.Context, l *link, h *hello) error {
 	if err != nil {
 		return err
 	}
-	if e, err := scanEnvelope(answer); err != nil || e.result.absent() {
+	if e, err := jsonscan.Message(answer); err != nil || e.Result.Absent() {
 		return errDown
 	}
 	l.greeted.Store(true)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"bobbin/internal/jsonscan"
 )
 
 const (
@@ -55,15 +57,15 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	version := r.Header.Get("Mcp-Protocol-Version")
-	if version == modern || !m.era.absent() {
+	if version == modern || !m.era.Absent() {
 		s.postModern(w, r, &m, version)
 		return
 	}
 	if version != "" && !slices.Contains([]string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}, version) {
-		refuse(w, http.StatusBadRequest, m.id.of(m.raw), codeInvalid, "this protocol version is not spoken here")
+		refuse(w, http.StatusBadRequest, m.ID.Of(m.raw), codeInvalid, "this protocol version is not spoken here")
 		return
 	}
-	if m.verb == "initialize" && !m.id.absent() {
+	if m.verb == "initialize" && !m.ID.Absent() {
 		s.postInitialize(w, r, &m)
 		return
 	}
@@ -71,9 +73,9 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 	n := s.session(id)
 	switch {
 	case id == "":
-		refuse(w, http.StatusBadRequest, m.id.of(m.raw), codeInvalid, "Mcp-Session-Id is missing; initialize first")
+		refuse(w, http.StatusBadRequest, m.ID.Of(m.raw), codeInvalid, "Mcp-Session-Id is missing; initialize first")
 	case n == nil || n.old:
-		refuse(w, http.StatusNotFound, m.id.of(m.raw), codeInvalid, "no such session; initialize again")
+		refuse(w, http.StatusNotFound, m.ID.Of(m.raw), codeInvalid, "no such session; initialize again")
 	default:
 		defer n.busy()()
 		s.forward(w, r, &m, n)
@@ -86,11 +88,11 @@ func (s *server) postModern(w http.ResponseWriter, r *http.Request, m *message, 
 	switch {
 	case m.verb == "":
 		wrong = "a client posts no answers in this protocol version"
-	case version != "" && !m.era.absent() && string(m.era.of(m.raw)) != `"`+version+`"`:
+	case version != "" && !m.era.Absent() && string(m.era.Of(m.raw)) != `"`+version+`"`:
 		wrong = "MCP-Protocol-Version is not the one in _meta"
-	case m.era.absent() || version == "":
+	case m.era.Absent() || version == "":
 		wrong = "MCP-Protocol-Version is missing in the headers or in _meta"
-		if m.id.absent() {
+		if m.ID.Absent() {
 			wrong = ""
 		}
 	}
@@ -98,18 +100,18 @@ func (s *server) postModern(w http.ResponseWriter, r *http.Request, m *message, 
 		wrong = "Mcp-Method is not the method"
 	}
 	// Names in other than ASCII come Base64-coded; these are left to the server.
-	if name := r.Header.Get("Mcp-Name"); wrong == "" && name != "" && !strings.HasPrefix(name, "=?base64?") && plainName(m) && string(m.name.of(m.raw)) != `"`+name+`"` {
+	if name := r.Header.Get("Mcp-Name"); wrong == "" && name != "" && !strings.HasPrefix(name, "=?base64?") && plainName(m) && string(m.name.Of(m.raw)) != `"`+name+`"` {
 		wrong = "Mcp-Name is not the name"
 	}
 	if wrong != "" {
-		refuse(w, http.StatusBadRequest, m.id.of(m.raw), codeHeader, wrong)
+		refuse(w, http.StatusBadRequest, m.ID.Of(m.raw), codeHeader, wrong)
 		return
 	}
 	s.forward(w, r, m, nil)
 }
 
 func plainName(m *message) bool {
-	return !m.name.absent() && !strings.ContainsRune(string(m.name.of(m.raw)), '\\')
+	return !m.name.Absent() && !strings.ContainsRune(string(m.name.Of(m.raw)), '\\')
 }
 
 func (s *server) postInitialize(w http.ResponseWriter, r *http.Request, m *message) {
@@ -118,7 +120,7 @@ func (s *server) postInitialize(w http.ResponseWriter, r *http.Request, m *messa
 		s.fail(w, m, err)
 		return
 	}
-	if e, err := scanEnvelope(answer); err == nil && !e.result.absent() {
+	if e, err := jsonscan.Message(answer); err == nil && !e.Result.Absent() {
 		n, err := s.open(false)
 		if err != nil {
 			s.fail(w, m, err)
@@ -136,7 +138,7 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, m *message, n *
 		s.fail(w, m, err)
 		return
 	}
-	if m.id.absent() || m.verb == "" {
+	if m.ID.Absent() || m.verb == "" {
 		if err := l.aside(m, n); err != nil {
 			s.fail(w, m, err)
 			return
@@ -239,7 +241,7 @@ func (s *server) fail(w http.ResponseWriter, m *message, err error) {
 	case errors.Is(err, errSilent), errors.Is(err, errGone):
 		status = http.StatusOK // an outcome of the call, not of the request
 	}
-	refuse(w, status, m.id.of(m.raw), codeServer, err.Error())
+	refuse(w, status, m.ID.Of(m.raw), codeServer, err.Error())
 }
 
 func refuse(w http.ResponseWriter, status int, id []byte, code int, text string) {
@@ -334,17 +336,17 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := n.pass(r.Context(), &m); err != nil {
-		if m.id.absent() || m.verb == "" {
+		if m.ID.Absent() || m.verb == "" {
 			s.fail(w, &m, err)
 			return
 		}
-		n.answer(rpcError(m.id.of(m.raw), codeServer, err.Error()))
+		n.answer(rpcError(m.ID.Of(m.raw), codeServer, err.Error()))
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
 func (n *session) pass(ctx context.Context, m *message) error {
-	if m.verb == "initialize" && !m.id.absent() {
+	if m.verb == "initialize" && !m.ID.Absent() {
 		answer, err := n.s.initialize(ctx, m)
 		if err == nil {
 			n.answer(answer)
@@ -355,7 +357,7 @@ func (n *session) pass(ctx context.Context, m *message) error {
 	if err != nil {
 		return err
 	}
-	if m.id.absent() || m.verb == "" {
+	if m.ID.Absent() || m.verb == "" {
 		return l.aside(m, n)
 	}
 	c := newCall(m, n, false)

@@ -34,7 +34,7 @@ func TestCall_OverStdio(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	if runChild() {
+	if runChild() || runWeb() {
 		return
 	}
 	goleak.VerifyTestMain(m)

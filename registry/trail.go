@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"strconv"
-	"strings"
 
+	"bobbin/internal/jsonscan"
 	"bobbin/schemas"
 )
 
@@ -143,116 +143,54 @@ func digestArgs(args []byte) string {
 	if len(args) <= 2 || len(args) > maxArguments {
 		return ""
 	}
-	var b strings.Builder
-	ok := members(args, func(key, value []byte) bool {
-		if b.Len() > maxDigest {
-			b.WriteString(", …")
-			return false
-		}
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		if name := string(key); len(name) <= 40 && schemas.ValidInput(name) {
-			b.WriteString(name)
-		} else {
-			b.WriteByte('?')
-		}
-		b.WriteByte(' ')
-		b.WriteString(strconv.Itoa(len(value)))
-		return true
-	})
-	if !ok {
+	if !jsonscan.Object(args) {
 		return "not an object, " + strconv.Itoa(len(args))
 	}
-	return b.String()
+	b := make([]byte, 0, 64)
+	full := false
+	_ = jsonscan.Members(args, jsonscan.All(args), func(key []byte, value jsonscan.Span) {
+		switch {
+		case full:
+			return
+		case len(b) > maxDigest:
+			b, full = append(b, ", …"...), true
+			return
+		case len(b) > 0:
+			b = append(b, ", "...)
+		}
+		if len(key) <= 40 && schemas.ValidInput(string(key)) {
+			b = append(b, key...)
+		} else {
+			b = append(b, '?')
+		}
+		b = strconv.AppendInt(append(b, ' '), int64(value.To-value.From), 10)
+	})
+	return string(b)
 }
 
 // repeated gives a key that an object has twice, "" if none: servers differ in which one they obey.
 func repeated(args []byte) string {
-	var keys [][]byte
-	var twice string
-	members(args, func(key, _ []byte) bool {
+	var known [16][]byte
+	keys, twice := known[:0], ""
+	_ = jsonscan.Members(args, jsonscan.All(args), func(key []byte, _ jsonscan.Span) {
 		for _, k := range keys {
 			if bytes.Equal(k, key) {
 				twice = string(key)
-				return false
 			}
 		}
 		if len(keys) < 256 {
 			keys = append(keys, key)
 		}
-		return true
 	})
 	return twice
 }
 
-// members gives each member of a JSON object to fn until it says false; values are found by their brackets and quotes
-// alone, so that text which is not JSON gives nonsense but ends. It reports whether the text looks like an object.
-func members(object []byte, fn func(key, value []byte) bool) bool {
-	b := bytes.TrimSpace(object)
-	if len(b) < 2 || b[0] != '{' || b[len(b)-1] != '}' {
+// saysError reports whether a CallToolResult has "isError": true. Most results do not mention it, and are not looked
+// into; one that says it twice is not trusted.
+func saysError(raw []byte) bool {
+	if !bytes.Contains(raw, []byte(`"isError"`)) {
 		return false
 	}
-	b = b[1 : len(b)-1]
-	var key []byte
-	depth, start := 0, 0
-	end := func(i int) bool {
-		more := key == nil || fn(key, bytes.TrimSpace(b[start:i]))
-		key, start = nil, i+1
-		return more
-	}
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			for i++; i < len(b) && b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case ':':
-			if depth == 0 && key == nil {
-				key, start = bytes.TrimSpace(b[start:i]), i+1
-				key = unquoted(key)
-			}
-		case ',':
-			if depth == 0 && !end(i) {
-				return true
-			}
-		}
-	}
-	end(len(b))
-	return true
-}
-
-// saysError reports whether a CallToolResult has "isError": true, without decoding results that do not mention it.
-func saysError(raw []byte) bool {
-	for rest := raw; ; {
-		i := bytes.Index(rest, []byte(`"isError"`))
-		if i < 0 {
-			return false
-		}
-		rest = bytes.TrimLeft(rest[i+len(`"isError"`):], " \t\r\n")
-		if value, ok := bytes.CutPrefix(rest, []byte(":")); ok && bytes.HasPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("true")) {
-			break
-		}
-	}
-	says := false
-	members(raw, func(key, value []byte) bool {
-		if string(key) == "isError" {
-			says = string(value) == "true"
-		}
-		return true
-	})
-	return says
-}
-
-func unquoted(b []byte) []byte {
-	if len(b) < 2 {
-		return []byte{}
-	}
-	return b[1 : len(b)-1]
+	at, err := jsonscan.Find(raw, jsonscan.All(raw), "isError")
+	return err != nil || string(at.Of(raw)) == "true"
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 var (
@@ -43,6 +44,17 @@ func Message(b []byte) (Envelope, error) {
 		{"jsonrpc", &e.Version}, {"id", &e.ID}, {"method", &e.Method}, {"params", &e.Params}, {"result", &e.Result}, {"error", &e.Error},
 	})
 	return e, err
+}
+
+// Mended is [Message] for a text that is worth keeping though it is not UTF-8: where bytes are none, as of a file in another code, the
+// parts lie in a new text that has U+FFFD for them. Else text is b.
+func Mended(b []byte) (e Envelope, text []byte, err error) {
+	if e, err = Message(b); err == nil || utf8.Valid(b) {
+		return e, b, err
+	}
+	text = bytes.ToValidUTF8(b, []byte("\uFFFD"))
+	e, err = Message(text)
+	return e, text, err
 }
 
 // Valid reports whether b is one JSON value, in UTF-8.
@@ -164,6 +176,9 @@ type Edit struct {
 	By []byte
 }
 
+// As replaces the part by other bytes.
+func (s Span) As(by []byte) Edit { return Edit{s, by} }
+
 // Splice appends b to dst with the edits made, which must not overlap; those of absent parts are passed over. It sorts them.
 func Splice(dst, b []byte, edits ...Edit) []byte {
 	slices.SortFunc(edits, func(x, y Edit) int { return x.At.From - y.At.From })
@@ -185,4 +200,22 @@ func OneLine(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// Int reads a whole number from 0 on, of at most 18 digits: an id that this side gave. Some send it back as a string.
+func Int(b []byte) (int64, bool) {
+	if len(b) > 2 && b[0] == '"' {
+		b = b[1 : len(b)-1]
+	}
+	if len(b) == 0 || len(b) > 18 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
 }

@@ -212,6 +212,25 @@ func TestID(t *testing.T) {
 	}
 }
 
+func TestInt(t *testing.T) {
+	for in, want := range map[string]int64{`1`: 1, `"17"`: 17, `0`: 0, `999999999999999999`: 999999999999999999, `-1`: -1, `1.0`: -1, `""`: -1, ``: -1, `null`: -1, `1000000000000000000`: -1, `"a"`: -1} {
+		if got, ok := jsonscan.Int([]byte(in)); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%s: %d, %v", in, got, ok)
+		}
+	}
+}
+
+func TestMended(t *testing.T) {
+	for in, want := range map[string]string{"{\"id\":1,\"result\":{\"a\":\"\xe4\"}}": "{\"a\":\"\ufffd\"}", `{"id":1,"result":{"a":"ä"}}`: `{"a":"ä"}`} {
+		if e, text, err := jsonscan.Mended([]byte(in)); err != nil || string(e.Result.Of(text)) != want || !jsonscan.Valid(text) {
+			t.Errorf("%q: %q, %v", in, text, err)
+		}
+	}
+	if _, _, err := jsonscan.Mended([]byte("{\"\xe4\":")); err != jsonscan.ErrSyntax {
+		t.Error(err)
+	}
+}
+
 func TestSplice(t *testing.T) {
 	b := []byte("{\"id\":1,\r\n\"params\":{\"_meta\":{\"progressToken\":\"t\"}}}")
 	e, err := jsonscan.Message(b)
@@ -222,7 +241,7 @@ func TestSplice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := jsonscan.Splice([]byte("> "), jsonscan.OneLine(b), jsonscan.Edit{At: token, By: []byte("77")}, jsonscan.Edit{At: e.Result, By: []byte("x")}, jsonscan.Edit{At: e.ID, By: []byte("66")})
+	got := jsonscan.Splice([]byte("> "), jsonscan.OneLine(b), token.As([]byte("77")), e.Result.As([]byte("x")), e.ID.As([]byte("66")))
 	if want := `> {"id":66,  "params":{"_meta":{"progressToken":77}}}`; string(got) != want {
 		t.Fatalf("%s, want %s", got, want)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"bobbin/internal/jsonscan"
+
 	"github.com/mark3labs/mcp-go/mcp"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -103,18 +105,10 @@ type inputRequired struct {
 }
 
 func scanResult(result []byte) (inputRequired, error) {
-	var in inputRequired
-	err := scanObject(result, func(key, value []byte) {
-		switch string(key) {
-		case "resultType":
-			in.kind = value
-		case "inputRequests":
-			in.requests = value
-		case "requestState":
-			in.state = value
-		}
-	})
-	return in, err
+	var kind, requests, state jsonscan.Span
+	err := jsonscan.Pick(result, jsonscan.All(result), jsonscan.Want{Name: "resultType", At: &kind},
+		jsonscan.Want{Name: "inputRequests", At: &requests}, jsonscan.Want{Name: "requestState", At: &state})
+	return inputRequired{kind.Of(result), requests.Of(result), state.Of(result)}, err
 }
 
 // rounds sends r and, since 2026-07-28, answers what the server asks until a
@@ -221,10 +215,10 @@ type question struct{ id, request []byte }
 // listed reads the inputRequests object.
 func listed(requests []byte) ([]question, error) {
 	var questions []question
-	if requests != nil {
-		if err := scanObject(requests, func(key, value []byte) { questions = append(questions, question{key, value}) }); err != nil {
-			return nil, lost(ErrGarbage)
-		}
+	if requests != nil && requests[0] != '{' || jsonscan.Members(requests, jsonscan.All(requests), func(key []byte, value jsonscan.Span) {
+		questions = append(questions, question{key, value.Of(requests)})
+	}) != nil {
+		return nil, lost(ErrGarbage)
 	}
 	if len(questions) > maxAsked {
 		return nil, fmt.Errorf("%w: %d questions at once", ErrInputUnavailable, len(questions))

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"bobbin/internal/jsonscan"
+
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -156,7 +158,7 @@ func (w *web) drain(events *eventReader, r *request, id int64, hand *handshake) 
 		case err != nil:
 			continue
 		case e.method == nil:
-			if got, ok := messageID(e.id); ok && got == id {
+			if got, ok := jsonscan.Int(e.id); ok && got == id {
 				result, err := answerOf(e)
 				return result, true, err
 			}
@@ -174,14 +176,9 @@ func ownProgress(e envelope, id int64) bool {
 	if string(e.method) != `"notifications/progress"` {
 		return false
 	}
-	own := false
-	_ = scanObject(e.params, func(key, value []byte) {
-		if string(key) == "progressToken" {
-			got, ok := messageID(value)
-			own = ok && got == id
-		}
-	})
-	return own
+	token, err := jsonscan.Find(e.params, jsonscan.All(e.params), "progressToken")
+	got, ok := jsonscan.Int(token.Of(e.params))
+	return err == nil && ok && got == id
 }
 
 // get opens the server's own stream, or continues an answer behind lastID.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+
+	"bobbin/internal/jsonscan"
 )
 
 const (
@@ -45,8 +47,8 @@ type asked struct {
 // incoming takes a notification or a request of the server. It never blocks,
 // and neither may reply.
 func (s *Session) incoming(e envelope, reply func([]byte)) {
-	var method string
-	if json.Unmarshal(e.method, &method) != nil {
+	method, ok := jsonscan.Text(e.method)
+	if !ok {
 		return
 	}
 	if e.id == nil {
@@ -57,7 +59,7 @@ func (s *Session) incoming(e envelope, reply func([]byte)) {
 		s.notify(method, e.params)
 		return
 	}
-	if c := e.id[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
+	if !jsonscan.ID(e.id) {
 		return
 	}
 	switch {
@@ -190,14 +192,13 @@ func (s *Session) ask(ctx context.Context, method string, params json.RawMessage
 
 // withdraw ends a question that the server no longer wants answered.
 func (s *Session) withdraw(params []byte) {
-	_ = scanObject(params, func(key, value []byte) {
-		if string(key) != "requestId" {
-			return
-		}
-		s.asked.mu.Lock()
-		defer s.asked.mu.Unlock()
-		if cancel := s.asked.open[string(value)]; cancel != nil {
-			cancel()
-		}
-	})
+	id, err := jsonscan.Find(params, jsonscan.All(params), "requestId")
+	if err != nil {
+		return
+	}
+	s.asked.mu.Lock()
+	defer s.asked.mu.Unlock()
+	if cancel := s.asked.open[string(id.Of(params))]; cancel != nil {
+		cancel()
+	}
 }

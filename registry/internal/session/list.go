@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"bobbin/internal/jsonscan"
+
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -63,20 +65,16 @@ func (s *Session) ListTools(ctx context.Context) (List, error) {
 
 // inspect returns a tool's name and why it cannot be used.
 func (s *Session) inspect(item json.RawMessage) (name, reason string) {
-	var schemas int
-	err := scanObject(item, func(key, value []byte) {
-		switch string(key) {
-		case "name":
-			_ = json.Unmarshal(value, &name)
-		case "inputSchema", "outputSchema":
-			schemas += len(value)
-		}
-	})
+	var named, input, output jsonscan.Span
+	err := jsonscan.Pick(item, jsonscan.All(item), jsonscan.Want{Name: "name", At: &named},
+		jsonscan.Want{Name: "inputSchema", At: &input}, jsonscan.Want{Name: "outputSchema", At: &output})
+	name, _ = jsonscan.Text(named.Of(item))
+	size := len(input.Of(item)) + len(output.Of(item))
 	switch {
 	case err != nil || name == "":
 		return "", "not a tool with a name"
-	case schemas > MaxSchema:
-		return name, fmt.Sprintf("its schemas take %d bytes, the limit is %d", schemas, MaxSchema)
+	case size > MaxSchema:
+		return name, fmt.Sprintf("its schemas take %d bytes, the limit is %d", size, MaxSchema)
 	}
 	if _, http := s.link.(*web); !http || !s.modern() || !bytes.Contains(item, []byte("x-mcp-header")) {
 		return name, ""
@@ -150,17 +148,15 @@ func (s *Session) pages(ctx context.Context, method, member string) (List, error
 
 // page reads one page of a list.
 func page(result []byte, member string) (items []json.RawMessage, cursor string, err error) {
-	scanErr := scanObject(result, func(key, value []byte) {
-		switch string(key) {
-		case member:
-			err = json.Unmarshal(value, &items)
-		case "nextCursor":
-			if e := json.Unmarshal(value, &cursor); e != nil {
-				err = e
-			}
-		}
-	})
-	if scanErr != nil || err != nil {
+	var list, next jsonscan.Span
+	err = jsonscan.Pick(result, jsonscan.All(result), jsonscan.Want{Name: member, At: &list}, jsonscan.Want{Name: "nextCursor", At: &next})
+	if err == nil && !list.Absent() {
+		err = json.Unmarshal(list.Of(result), &items)
+	}
+	if err == nil && !next.Absent() {
+		err = json.Unmarshal(next.Of(result), &cursor)
+	}
+	if err != nil {
 		return nil, "", fmt.Errorf("%w: no list of %s", ErrGarbage, member)
 	}
 	return items, cursor, nil

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+
+	"bobbin/internal/jsonscan"
 )
 
 // mux matches answers that arrive on one stream with the calls that wait for
@@ -62,7 +64,7 @@ func (m *mux) drop(id int64) bool {
 
 // take removes the waiter of an answer; nil for an unknown or repeated id.
 func (m *mux) take(raw []byte) *waiter {
-	id, ok := messageID(raw)
+	id, ok := jsonscan.Int(raw)
 	if !ok {
 		return nil
 	}
@@ -83,14 +85,9 @@ func (m *mux) deliver(e envelope) {
 
 // progressed routes a progress note to its call and reports whether there is one.
 func (m *mux) progressed(params []byte) bool {
-	var token []byte
-	_ = scanObject(params, func(key, value []byte) {
-		if string(key) == "progressToken" {
-			token = value
-		}
-	})
-	id, ok := messageID(token)
-	if !ok {
+	token, err := jsonscan.Find(params, jsonscan.All(params), "progressToken")
+	id, ok := jsonscan.Int(token.Of(params))
+	if err != nil || !ok {
 		return false
 	}
 	m.mu.Lock()

@@ -114,12 +114,6 @@ func rpcError(raw []byte) *RPCError {
 	return &e
 }
 
-// messageID reads the id of an answer; ours are small positive integers.
-func messageID(raw []byte) (int64, bool) {
-	id, err := strconv.ParseInt(string(raw), 10, 64)
-	return id, err == nil && id > 0
-}
-
 func cancelMessage(id int64) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the caller stopped waiting"}}`+"\n", id)
 }

@@ -99,7 +99,7 @@ func TestStdio_Noise(t *testing.T) {
 				send("")
 			}
 			send(`{"jsonrpc":"2.0","id":99999,"result":{"spoof":1}}`)
-			send(`{"jsonrpc":"2.0","id":"2","result":{"spoof":2}}`)
+			send(`{"jsonrpc":"2.0","id":"two","result":{"spoof":2}}`)
 			send(`{"jsonrpc":"2.0","id":null,"result":{"spoof":3}}`)
 			return `{"ok":true}`
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"bobbin/internal/jsonscan"
 	"bobbin/schemas"
 )
 
@@ -178,7 +179,7 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 		}
 		w.s.see(false, body)
 		e, err := scanEnvelope(body)
-		if got, ok := messageID(e.id); err != nil || ok && got != id || !ok && e.err == nil {
+		if got, ok := jsonscan.Int(e.id); err != nil || ok && got != id || !ok && e.err == nil {
 			return nil, lost(ErrGarbage)
 		}
 		return answerOf(e)
