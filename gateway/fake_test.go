@@ -29,6 +29,7 @@ type thread struct {
 
 	guests map[schemas.MemberID]bool
 
+	answer     string // of "raw"
 	follows    []chan struct{}
 	unfollowed int
 
@@ -82,6 +83,10 @@ func (t *thread) Call(ctx context.Context, in schemas.Call) (schemas.Result, err
 	t.mu.Unlock()
 	name := strings.TrimPrefix(strings.TrimPrefix(in.Tool, "ext_s_"), "s.")
 	switch name {
+	case "raw":
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return schemas.Result{Raw: json.RawMessage(t.answer)}, nil
 	case "echo":
 		if in.Progress != nil {
 			in.Progress(json.RawMessage(`{"progressToken":7,"progress":1,"total":2}`))
@@ -180,6 +185,13 @@ func (t *thread) change(tools ...schemas.Tool) {
 		default:
 		}
 	}
+}
+
+// raw is what the tool of this name answers from now on.
+func (t *thread) raw(answer string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answer = answer
 }
 
 func (t *thread) watched() int {

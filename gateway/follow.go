@@ -31,7 +31,7 @@ func (x *exchange) subscribe(ctx context.Context) outcome {
 		return x.failed(ctx, err)
 	}
 	if !x.n.follow(uri, updates, stop) {
-		return wrong(codeServer, "this session follows too many resources, or has ended")
+		return wrong(codeServer, "too many resources are followed, or the session has ended")
 	}
 	return outcome{result: []byte("{}")}
 }
@@ -49,7 +49,7 @@ func (n *session) follow(uri string, updates <-chan struct{}, stop func()) bool 
 		n.subs[uri] = func() { close(ended) }
 	}
 	n.mu.Unlock()
-	started := ok && !twice && n.g.spawn(func() {
+	started := ok && !twice && n.g.tail(n.token, func() {
 		defer stop()
 		for {
 			select {
@@ -67,8 +67,30 @@ func (n *session) follow(uri string, updates <-chan struct{}, stop func()) bool 
 	})
 	if !started {
 		stop()
+		if !twice {
+			n.unfollow(uri)
+		}
 		return ok && twice
 	}
+	return true
+}
+
+// tail runs fn, which follows a resource, beside everything else; false when a token, or all, follow too many.
+func (g *Gateway) tail(token string, fn func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.claim("follow", token, g.follows, g.opt.Streams) {
+		return false
+	}
+	g.follows++
+	go func() {
+		defer g.wg.Done()
+		fn()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.follows--
+		g.unclaim("follow", token)
+	}()
 	return true
 }
 

@@ -62,8 +62,8 @@ type Options struct {
 	Program []string
 
 	Page     int           // entries of one page of a list; 250
-	Sessions int           // of clients before 2026-07-28, at once; the longest unused one goes first; 2,048
-	Streams  int           // that stand open at once; 1,024; a quarter of them with one token
+	Sessions int           // of clients before 2026-07-28, at once; the longest unused one goes first, of a token that has a quarter of them its own; 2,048
+	Streams  int           // that stand open at once, and resources that are followed; 1,024 each; a quarter of them with one token
 	Calls    int           // requests at once; 1,024; a quarter of them with one token
 	Quiet    time.Duration // between signs of life on a silent stream; 25 s
 	Patience time.Duration // for a client to answer a server's question; 10 min
@@ -87,6 +87,7 @@ type Gateway struct {
 	streams  map[*stream]struct{}
 	shares   map[share]int
 	parked   map[string]*parked
+	follows  int // of resources
 	wg       sync.WaitGroup
 
 	frames        sync.Pool // *[]byte

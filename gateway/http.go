@@ -193,6 +193,10 @@ func (g *Gateway) initialize(w http.ResponseWriter, r *http.Request, who identit
 		return
 	}
 	id, err := g.mint(r.Context(), who, version, able)
+	if errors.Is(err, errFull) {
+		refuse(w, http.StatusTooManyRequests, m.ID, codeServer, "too many sessions are in use; end some with DELETE")
+		return
+	}
 	if err != nil {
 		g.opt.Log.Error("a session cannot be opened", "err", err)
 		refuse(w, http.StatusServiceUnavailable, m.ID, codeServer, "a session cannot be opened just now")
@@ -291,8 +295,11 @@ func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter)
 	}, true
 }
 
-// settle is how long changes are gathered before a client hears of them.
-const settle = 20 * time.Millisecond
+// Changes are gathered for settle before a client hears of them; of a list that changes on and on it hears every storm.
+const (
+	settle = 20 * time.Millisecond
+	storm  = 500 * time.Millisecond
+)
 
 // follow tells a client of the lists that change, and gives signs of life in between, until ctx ends or the client does not read. What it
 // hears of is what changes after started was called.
@@ -313,6 +320,7 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started f
 	started()
 	beat := time.NewTicker(g.opt.Quiet)
 	defer beat.Stop()
+	pause, told := settle, time.Time{}
 	for ctx.Err() == nil && (s == nil || s.fine()) {
 		select {
 		case <-ctx.Done():
@@ -324,7 +332,11 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started f
 				s.comment("beat")
 			}
 		case <-ticks:
-			wait(ctx, settle)
+			if pause = min(2*pause, storm); time.Since(told) > storm {
+				pause = settle
+			}
+			wait(ctx, pause)
+			told = time.Now()
 			if g.may(ctx, who) != nil {
 				return
 			}

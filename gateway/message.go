@@ -50,7 +50,7 @@ type params struct {
 	Name      string
 	URI       string
 	Arguments json.RawMessage
-	Cursor    string
+	Cursor    string          // its bytes where it is no text, so that it is a wrong one
 	Responses json.RawMessage // inputResponses
 	State     *string         // requestState
 	Meta      struct {
@@ -115,7 +115,10 @@ func (p *params) read(b []byte, at jsonscan.Span) error {
 		}
 		return new(t)
 	}
-	p.Name, p.URI, p.Arguments, p.Cursor, p.Responses, p.State = text(name), text(uri), arguments.Of(b), text(cursor), responses.Of(b), given(state)
+	if p.Cursor = text(cursor); p.Cursor == "" && !cursor.Absent() && b[cursor.From] != '"' && b[cursor.From] != 'n' {
+		p.Cursor = string(cursor.Of(b))
+	}
+	p.Name, p.URI, p.Arguments, p.Responses, p.State = text(name), text(uri), arguments.Of(b), responses.Of(b), given(state)
 	if meta.Absent() {
 		return nil
 	}

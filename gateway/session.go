@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,10 +19,11 @@ import (
 const (
 	saltBytes  = 12
 	macBytes   = 16
-	maxAsked   = 16   // questions to one client at once
-	maxUnder   = 256  // requests of one session at once
-	maxDead    = 4096 // ended sessions that are remembered
-	firstLevel = 1    // of log messages, until the client sets one: info
+	maxAsked   = 16               // questions to one client at once
+	maxUnder   = 256              // requests of one session at once
+	maxDead    = 4096             // ended sessions that are remembered
+	maxApart   = 10 * time.Minute // that a client which follows resources may be away
+	firstLevel = 1                // of log messages, until the client sets one: info
 )
 
 // session is one client of the versions before 2026-07-28. All that has to last stands in its id, so that it survives a restart and being
@@ -55,9 +57,13 @@ func (g *Gateway) mint(ctx context.Context, who identity, version string, able a
 		return "", err
 	}
 	id := base64.RawURLEncoding.EncodeToString(append(b, mac...))
-	g.keep(id, who, b)
+	if g.keep(id, who, b) == nil {
+		return "", errFull
+	}
 	return id, nil
 }
+
+var errFull = errors.New("too many sessions are in use")
 
 func (g *Gateway) sign(ctx context.Context, who identity, b []byte) ([]byte, error) {
 	key, err := g.tokens.signing(ctx)
@@ -93,7 +99,8 @@ func (g *Gateway) session(ctx context.Context, id string, who identity) *session
 	return g.keep(id, who, b)
 }
 
-// keep holds a session in memory. The longest unused one goes when there are too many; its id brings it back.
+// keep holds a session in memory; nil when there is no place for it. When there are too many the longest unused one goes, of this token
+// if it has more than its share; its id brings it back.
 func (g *Gateway) keep(id string, who identity, b []byte) *session {
 	n := &session{
 		identity: who, id: id, g: g, version: handshaken()[b[0]], able: abilities(b[1]), used: time.Now(),
@@ -106,19 +113,35 @@ func (g *Gateway) keep(id string, who identity, b []byte) *session {
 		return o
 	}
 	if len(g.sessions) >= g.opt.Sessions {
-		var old *session
-		var since time.Time
-		for _, o := range g.sessions {
-			if used, idle := o.idle(); idle && (old == nil || used.Before(since)) {
-				old, since = o, used
-			}
+		old := g.spare(who.token)
+		if old == nil {
+			return nil
 		}
-		if old != nil {
-			delete(g.sessions, old.id)
-		}
+		delete(g.sessions, old.id)
+		defer old.close()
 	}
 	g.sessions[id] = n
 	return n
+}
+
+// spare gives the session that can best be done without; nil: none. The lock is held.
+func (g *Gateway) spare(token string) (old *session) {
+	mine := 0
+	for _, o := range g.sessions {
+		if o.token == token {
+			mine++
+		}
+	}
+	var since time.Time
+	for _, o := range g.sessions {
+		if mine > g.opt.Sessions/4 && o.token != token {
+			continue
+		}
+		if used, idle := o.idle(); idle && (old == nil || used.Before(since)) {
+			old, since = o, used
+		}
+	}
+	return old
 }
 
 // forget ends a session that its client is done with.
@@ -162,10 +185,11 @@ func (n *session) touch() {
 	n.mu.Unlock()
 }
 
+// idle reports whether nobody waits for anything of a session. One that follows resources is let alone for a while without a stream.
 func (n *session) idle() (since time.Time, yes bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.used, n.own == nil && len(n.under) == 0 && len(n.subs) == 0
+	return n.used, n.own == nil && len(n.under) == 0 && (len(n.subs) == 0 || time.Since(n.used) > maxApart)
 }
 
 // attach makes s the session's stream; the one before ends.
