@@ -83,7 +83,8 @@ func without(text []byte, name string) ([]byte, error) {
 	})
 }
 
-// replaced gives the text with another definition in the place of one; comments inside of the old one are lost.
+// replaced gives the text with another definition in the place of one. What stays the same keeps its lines and comments; where that
+// cannot be done, the whole entry is written anew.
 func replaced(text []byte, s Server) ([]byte, error) {
 	seq, _, err := sequence(text)
 	if err != nil {
@@ -97,21 +98,32 @@ func replaced(text []byte, s Server) ([]byte, error) {
 		return nil, unshaped()
 	}
 	lines := split(text)
-	entry, err := entryLines(s, seq.Start.Position.Column-1)
-	if err != nil {
-		return nil, err
-	}
 	begin, end := span(lines, seq, i)
 	for begin < end && isComment(lines[begin]) {
 		begin++
 	}
-	return verified(text, join(splice(lines, begin, end, entry)), func(f *File) {
+	f, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	old, _ := f.Find(s.Name)
+	change := func(f *File) {
 		for j := range f.Servers {
 			if f.Servers[j].Name == s.Name {
 				f.Servers[j] = s
 			}
 		}
-	})
+	}
+	if entry, err := merged(lines[:end], seq.Values[i], old, s); err == nil {
+		if after, err := verified(text, join(splice(lines, begin, end, entry)), change); err == nil {
+			return after, nil
+		}
+	}
+	entry, err := entryLines(s, seq.Start.Position.Column-1)
+	if err != nil {
+		return nil, err
+	}
+	return verified(text, join(splice(lines, begin, end, entry)), change)
 }
 
 // revalued gives the text with other values for keys of an entry's env or headers.
@@ -333,4 +345,23 @@ func entryLines(s Server, dash int) ([]string, error) {
 		lines[i] = strings.TrimRight(strings.Repeat(" ", dash)+mark+lines[i], " ")
 	}
 	return lines, nil
+}
+
+// referenced gives the text with references in the place of the entries' literal secrets; stuck names entries where that cannot be
+// done in place.
+func referenced(text []byte, all []Server) (after []byte, stuck []string) {
+	for _, s := range all {
+		env, headers := literals(s)
+		for group, values := range map[string]map[string]string{"env": env, "headers": headers} {
+			if len(values) == 0 {
+				continue
+			}
+			if changed, err := revalued(text, s.Name, group, values); err == nil {
+				text = changed
+			} else {
+				stuck = append(stuck, s.Name)
+			}
+		}
+	}
+	return text, stuck
 }

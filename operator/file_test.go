@@ -99,6 +99,15 @@ func open(t *testing.T, text string) *desk {
 	return d
 }
 
+// put writes an entry, whether there is one of that name or not.
+func put(ctx context.Context, o *operator.Operator, s operator.Server) error {
+	c, err := o.Propose(ctx, s)
+	if err != nil {
+		return err
+	}
+	return o.Commit(ctx, c)
+}
+
 func environment(name string) (string, bool) {
 	v, ok := map[string]string{"LEVEL": "debugging", "THREE_TOKEN": "canary-3"}[name]
 	return v, ok
@@ -221,17 +230,17 @@ func TestLoad_BrokenKeepsTheLast(t *testing.T) {
 	if strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "mcps.yaml:") {
 		t.Errorf("error %q", err)
 	}
-	if err := d.Add(t.Context(), operator.Server{Name: "x", BaseImage: "y"}, false); schemas.CodeOf(err) != schemas.CodeUnreadable {
+	if err := put(t.Context(), d.Operator, operator.Server{Name: "x", BaseImage: "y"}); schemas.CodeOf(err) != schemas.CodeUnreadable {
 		t.Errorf("a broken file was changed: %v", err)
 	}
 }
 
 func TestAdd_KeepsTheRest(t *testing.T) { // D26, D27
 	d := open(t, document)
-	d.must(d.Add(t.Context(), operator.Server{Name: "more", BaseImage: "mcp/more", Command: "run --x=1 'two words'",
+	d.must(put(t.Context(), d.Operator, operator.Server{Name: "more", BaseImage: "mcp/more", Command: "run --x=1 'two words'",
 		ProxyOptions: &operator.ProxyOptions{Port: 9000, Host: "127.0.0.1", Origin: "https://app.example.com"},
-		Env:          map[string]string{"A_TOKEN": "a=b=c", "LEVEL": "debug", "ODD": "- x: 'y' # z"}}, false))
-	d.must(d.Add(t.Context(), operator.Server{Name: "far", Type: "remote", URL: "https://mcp.example.com/mcp", Headers: map[string]string{"X-Api-Key": "canary"}}, false))
+		Env:          map[string]string{"A_TOKEN": "a=b=c", "LEVEL": "debug", "ODD": "- x: 'y' # z"}}))
+	d.must(put(t.Context(), d.Operator, operator.Server{Name: "far", Type: "remote", URL: "https://mcp.example.com/mcp", Headers: map[string]string{"X-Api-Key": "canary"}}))
 	got := d.text()
 	if !strings.HasPrefix(got, strings.NewReplacer(`"your-token-here"`, `"${input:GITHUB_TOKEN}"`, `"Bearer your-token-here"`, `"Bearer ${input:Authorization}"`).Replace(document)) {
 		t.Errorf("the old text changed:\n%s", got)
@@ -245,11 +254,8 @@ func TestAdd_KeepsTheRest(t *testing.T) { // D26, D27
 	if diff := cmp.Diff(want, s.Env); diff != "" || s.ProxyOptions.Port != 9000 || s.Command != "run --x=1 'two words'" {
 		t.Errorf("%+v %s", s, diff)
 	}
-	if err := d.Add(t.Context(), s, false); schemas.CodeOf(err) != schemas.CodeConflict {
-		t.Errorf("the same name again: %v", err)
-	}
 	s.Command = "other"
-	d.must(d.Add(t.Context(), s, true))
+	d.must(put(t.Context(), d.Operator, s))
 	if s, _ := d.load().Find("more"); s.Command != "other" {
 		t.Errorf("not replaced: %+v", s)
 	}
@@ -258,7 +264,7 @@ func TestAdd_KeepsTheRest(t *testing.T) { // D26, D27
 func TestAdd_FirstOne(t *testing.T) {
 	for _, text := range []string{"", "# mine\nprefix: cubbi\n", "mcps:\n", "mcps: [] # none\n", "mcps: null\nprefix: cubbi\n", "mcps:\n- name: z\n  base_image: q\n# the end\nother: 1\n"} {
 		d := open(t, text)
-		d.must(d.Add(t.Context(), operator.Server{Name: "a", BaseImage: "mcp/a"}, false))
+		d.must(put(t.Context(), d.Operator, operator.Server{Name: "a", BaseImage: "mcp/a"}))
 		if _, ok := d.load().Find("a"); !ok {
 			t.Errorf("%q became\n%s", text, d.text())
 		}
@@ -295,7 +301,7 @@ func TestChange_ManyAtOnce(t *testing.T) { // nothing is lost between two bobbin
 	for i, o := range []*operator.Operator{d.Operator, other} {
 		all.Go(func() {
 			for n := range 20 {
-				if err := o.Add(t.Context(), operator.Server{Name: fmt.Sprintf("s%d-%d", i, n), BaseImage: "b"}, false); err != nil {
+				if err := put(t.Context(), o, operator.Server{Name: fmt.Sprintf("s%d-%d", i, n), BaseImage: "b"}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -352,5 +358,87 @@ func TestHidden(t *testing.T) { // D54: what nobody is to see in an answer, and 
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+func TestPropose(t *testing.T) { // K20: what an entry of the same name changes is shown, and no secret is
+	const text = `mcps:
+  # about a
+  - name: a
+    base_image: mcp/a   # the image
+    # about the port
+    proxy_options:
+      sse_port: 9000 # mine
+    env:
+      A_TOKEN: canary-old
+      LEVEL: info
+    comand: x
+    writable: true
+    allow: [T1]
+  # about b
+  - {name: b, base_image: mcp/b, env: {B_TOKEN: "canary-\"b"}}
+`
+	d := open(t, strings.ReplaceAll(text, "  - {name: b, base_image: mcp/b, env: {B_TOKEN: \"canary-\\\"b\"}}\n", "  - name: b\n    base_image: mcp/b\n"))
+	a := operator.Server{Name: "a", BaseImage: "mcp/a:2", Command: "run", ProxyOptions: &operator.ProxyOptions{Port: 9000}, Env: map[string]string{"A_TOKEN": "canary-new"}}
+	before := d.text()
+	c, err := d.Propose(t.Context(), a)
+	d.must(err)
+	if d.text() != before || len(d.safe.values) > 0 {
+		t.Error("a proposal changed something")
+	}
+	want := `@@ -1,16 +1,16 @@
+ mcps:
+   # about a
+   - name: a
+-    base_image: mcp/a   # the image
++    base_image: mcp/a:2
+     # about the port
+     proxy_options:
+       sse_port: 9000 # mine
+     env:
+-      A_TOKEN: "${input:A_TOKEN}"
+-      LEVEL: info
++      A_TOKEN: ${input:A_TOKEN}
+     comand: x
+     writable: true
+     allow: [T1]
++    command: run
+   # about b
+   - name: b
+     base_image: mcp/b
+`
+	if diff := cmp.Diff(want, c.Diff); diff != "" || c.Kind != operator.Changed || !slices.Equal(c.Sealed, []string{"A_TOKEN"}) {
+		t.Errorf("%+v\n%s", c, diff)
+	}
+	d.must(d.Commit(t.Context(), c))
+	if s, _ := d.load().Find("a"); s.BaseImage != "mcp/a:2" || !s.Writable || !slices.Equal(s.Allow, []string{"T1"}) || s.Env["A_TOKEN"] != "${input:A_TOKEN}" || len(s.Env) != 1 {
+		t.Errorf("%+v\n%s", s, d.text())
+	}
+	if err := d.Commit(t.Context(), c); schemas.CodeOf(err) != schemas.CodeConflict {
+		t.Errorf("the same proposal twice: %v", err)
+	}
+	if c, err = d.Propose(t.Context(), a); err != nil || c.Kind != operator.Same || c.Diff != "" {
+		t.Errorf("nothing to change: %+v %v", c, err)
+	}
+	a.Env["A_TOKEN"] = "canary-third"
+	if c, err = d.Propose(t.Context(), a); err != nil || c.Kind != operator.Changed || c.Diff != "" || !slices.Equal(c.Sealed, []string{"A_TOKEN"}) {
+		t.Errorf("another value alone: %+v %v", c, err)
+	}
+	d.must(d.Commit(t.Context(), c))
+	if len(d.safe.values) != 1 {
+		t.Errorf("%d values", len(d.safe.values))
+	}
+	a.Env = nil
+	d.must(put(t.Context(), d.Operator, a))
+	if len(d.safe.values) != 0 {
+		t.Error("a value that nothing refers to stays in the vault")
+	}
+	c, err = d.Propose(t.Context(), operator.Server{Name: "new", BaseImage: "x", Env: map[string]string{"K_TOKEN": "canary"}})
+	if err != nil || c.Kind != operator.Added || strings.Contains(c.Diff, "canary") || !strings.Contains(c.Diff, "+  - name: new\n") {
+		t.Errorf("%+v %v", c, err)
+	}
+	odd := open(t, text)
+	if c, err = odd.Propose(t.Context(), operator.Server{Name: "c", BaseImage: "x"}); err != nil || strings.Contains(c.Diff, "canary") || !strings.Contains(c.Diff, "B_TOKEN") {
+		t.Errorf("a secret in flow style: %+v %v", c, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -240,24 +239,13 @@ func (o *Operator) sealed(ctx context.Context, text []byte) ([]byte, error) {
 		return nil, unreadable(err)
 	}
 	for _, s := range f.Servers {
-		env, headers := literals(s)
-		if len(env)+len(headers) == 0 {
-			continue
-		}
 		if _, err := o.seal(ctx, s); err != nil {
 			return nil, err
 		}
-		for group, values := range map[string]map[string]string{"env": env, "headers": headers} {
-			if len(values) == 0 {
-				continue
-			}
-			after, err := revalued(text, s.Name, group, values)
-			if err != nil {
-				o.opt.Log.Warn("a secret in mcps.yaml stays as it is, since it cannot be replaced in place", "server", s.Name, "group", group)
-				continue
-			}
-			text = after
-		}
+	}
+	text, stuck := referenced(text, f.Servers)
+	for _, name := range stuck {
+		o.opt.Log.Warn("a secret in mcps.yaml stays as it is, since it cannot be replaced in place", "server", name)
 	}
 	return text, nil
 }
@@ -274,45 +262,6 @@ func (o *Operator) Seal(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Add writes a new entry, its secrets sealed. With replace it takes the place of one with that name; else that is CodeConflict.
-func (o *Operator) Add(ctx context.Context, s Server, replace bool) error {
-	if s.Type == "" {
-		s.Type = Proxied
-	}
-	if s.Type == Proxied {
-		s.fill()
-	}
-	if len(s.Env) == 0 {
-		s.Env = nil
-	}
-	if len(s.Headers) == 0 {
-		s.Headers = nil
-	}
-	if p := s.check(); p != nil {
-		return &schemas.Error{Code: schemas.CodeInvalid, Text: p.Text, Hint: p.Hint}
-	}
-	return o.change(ctx, func(text []byte, f File) ([]byte, error) {
-		old, taken := f.Find(s.Name)
-		switch {
-		case taken && !replace:
-			return nil, &schemas.Error{Code: schemas.CodeConflict, Text: fmt.Sprintf("MCP server '%s' is there already", s.Name), Hint: "--replace puts this definition in its place"}
-		case len(f.Servers) >= maxServers && !taken:
-			return nil, &schemas.Error{Code: schemas.CodeTooLarge, Text: fmt.Sprintf("there are %d MCP servers already", maxServers)}
-		}
-		sealed, err := o.seal(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		if !taken {
-			return appended(text, sealed)
-		}
-		if len(sealed.Allow) == 0 {
-			sealed.Allow = old.Allow
-		}
-		return replaced(text, sealed)
-	})
 }
 
 // Remove takes an entry out, stops what runs of it and forgets its values.
@@ -333,17 +282,7 @@ func (o *Operator) Remove(ctx context.Context, name string) error {
 	if err := o.change(ctx, func(text []byte, _ File) ([]byte, error) { return without(text, name) }); err != nil {
 		return err
 	}
-	for _, in := range []map[string]string{s.Env, s.Headers} {
-		for _, v := range in {
-			for _, m := range reference.FindAllStringSubmatch(v, -1) {
-				if m[1] == "input" {
-					if err := o.opt.Secrets.Delete(ctx, key(s, m[2])); err != nil {
-						o.opt.Log.Warn("a value of a removed server stays in the vault", "server", name, "err", err)
-					}
-				}
-			}
-		}
-	}
+	o.drop(ctx, s, Server{})
 	return o.servers.RemoveAll(name)
 }
 

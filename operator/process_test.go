@@ -37,7 +37,7 @@ func child(dir, who string) error {
 	}
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s-%d", who, n%3)
-		if err := o.Add(context.Background(), operator.Server{Name: name, BaseImage: "b", Command: strconv.Itoa(n)}, n > 3); err != nil {
+		if err := put(context.Background(), o, operator.Server{Name: name, BaseImage: "b", Command: strconv.Itoa(n)}); err != nil {
 			return err
 		}
 		fmt.Println(name, n)
@@ -92,5 +92,5 @@ func TestChange_Processes(t *testing.T) { // 1,000 changes of several processes,
 	if !strings.Contains(d.text(), "# Optional, defaults to standard proxy image") {
 		t.Error("a comment is lost")
 	}
-	d.must(d.Add(t.Context(), operator.Server{Name: "last", BaseImage: "b"}, false)) // no lock stays
+	d.must(put(t.Context(), d.Operator, operator.Server{Name: "last", BaseImage: "b"})) // no lock stays
 }

@@ -103,33 +103,43 @@ func inputOf(header string) string {
 	return id[:min(len(id), 64)]
 }
 
+// sealable is a literal secret of an entry, and where it goes.
+type sealable struct {
+	key   schemas.SecretKey
+	value string
+}
+
+// secrets are the literal ones of an entry, by the name of the variable or header.
+func (s Server) secrets() map[string]sealable {
+	all := map[string]sealable{}
+	env, headers := literals(s)
+	for k, ref := range env {
+		all[k] = sealable{key(s, reference.FindStringSubmatch(ref)[2]), s.Env[k]}
+	}
+	for k, ref := range headers {
+		all[k] = sealable{key(s, reference.FindStringSubmatch(ref)[2]), strings.TrimPrefix(s.Headers[k], scheme.FindString(s.Headers[k]))}
+	}
+	return all
+}
+
+// referenced is the entry with references in the place of literal secrets.
+func (s Server) referenced() Server {
+	env, headers := literals(s)
+	s.Env, s.Headers = maps.Clone(s.Env), maps.Clone(s.Headers)
+	maps.Copy(s.Env, env)
+	maps.Copy(s.Headers, headers)
+	return s
+}
+
 // seal puts the literal secrets of an entry into the vault and gives the entry with references.
 func (o *Operator) seal(ctx context.Context, s Server) (Server, error) {
-	env, headers := literals(s)
-	if len(env)+len(headers) == 0 {
-		return s, nil
-	}
-	put := func(name, ref, value string) error {
-		err := o.opt.Secrets.Put(ctx, key(s, reference.FindStringSubmatch(ref)[2]), schemas.NewSecret(value))
-		if err != nil {
-			return &schemas.Error{Code: schemas.CodeOf(err), Text: "the value of " + name + " cannot be sealed, so nothing was changed", Hint: hintOf(err), Err: err}
+	all := s.secrets()
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if err := o.opt.Secrets.Put(ctx, all[k].key, schemas.NewSecret(all[k].value)); err != nil {
+			return s, &schemas.Error{Code: schemas.CodeOf(err), Text: "the value of " + k + " cannot be sealed, so nothing was changed", Hint: hintOf(err), Err: err}
 		}
-		return nil
 	}
-	s.Env, s.Headers = maps.Clone(s.Env), maps.Clone(s.Headers)
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		if err := put(k, env[k], s.Env[k]); err != nil {
-			return s, err
-		}
-		s.Env[k] = env[k]
-	}
-	for _, k := range slices.Sorted(maps.Keys(headers)) {
-		if err := put(k, headers[k], strings.TrimPrefix(s.Headers[k], scheme.FindString(s.Headers[k]))); err != nil {
-			return s, err
-		}
-		s.Headers[k] = headers[k]
-	}
-	return s, nil
+	return s.referenced(), nil
 }
 
 // resolve gives the values of a table, with references replaced. A value that is missing is CodeNeeds.

@@ -272,7 +272,7 @@ func TestRun_StartsAgain(t *testing.T) { // D58
 		pid, err := call(y.Client("a"), "http://a:8080/mcp", "pid", nil)
 		return err == nil && pid != ""
 	})
-	y.must(y.Add(t.Context(), operator.Server{Name: "z", BaseImage: "z"}, false))
+	y.must(put(t.Context(), y.Operator, operator.Server{Name: "z", BaseImage: "z"}))
 	select {
 	case <-changes:
 	case <-time.After(10 * time.Second):

@@ -31,7 +31,6 @@ type inspectorFlags struct {
 	client, server int
 	detach, stop   bool
 	image          string
-	asJSON         bool
 }
 
 func (m *Main) inspectorCommand() *cobra.Command {
@@ -43,11 +42,10 @@ func (m *Main) inspectorCommand() *cobra.Command {
 	f.BoolVar(&flags.detach, "detach", false, "go on in the background")
 	f.BoolVar(&flags.stop, "stop", false, "end the one that runs")
 	f.StringVar(&flags.image, "image", "", "another inspector in a container on the networks of all servers, such as mcp/inspector")
-	f.BoolVar(&flags.asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, _ []string) error {
 		switch {
 		case flags.stop:
-			return m.stopInspector(ctx, o, flags.asJSON)
+			return m.stopInspector(ctx, o)
 		case flags.detach && flags.image == "":
 			return m.detachInspector(ctx, o, flags)
 		}
@@ -56,12 +54,12 @@ func (m *Main) inspectorCommand() *cobra.Command {
 	return c
 }
 
-func (m *Main) stopInspector(ctx context.Context, o *operator.Operator, asJSON bool) error {
+func (m *Main) stopInspector(ctx context.Context, o *operator.Operator) error {
 	was, err := o.StopInspector(ctx)
 	switch {
 	case err != nil:
 		return err
-	case asJSON:
+	case m.JSON:
 		return m.printJSON(map[string]bool{"stopped": was})
 	case was:
 		m.sayf("MCP Inspector stopped")
@@ -88,12 +86,12 @@ func claim(ctx context.Context, o *operator.Operator, flags inspectorFlags) (pag
 	return page, api, nil
 }
 
-func (m *Main) tellInspector(ctx context.Context, o *operator.Operator, i operator.Inspector, asJSON bool) error {
+func (m *Main) tellInspector(ctx context.Context, o *operator.Operator, i operator.Inspector) error {
 	query := ""
 	if i.Token != "" {
 		query = "/?token=" + i.Token
 	}
-	if asJSON {
+	if m.JSON {
 		urls, err := o.InspectorURLs(ctx)
 		return errors.Join(err, m.printJSON(struct {
 			operator.Inspector
@@ -131,7 +129,7 @@ func (m *Main) inspector(ctx context.Context, o *operator.Operator, flags inspec
 		return err
 	}
 	defer o.ForgetInspector() //nolint:errcheck // the next one replaces it
-	if err := m.tellInspector(ctx, o, i, flags.asJSON); err != nil {
+	if err := m.tellInspector(ctx, o, i); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -144,7 +142,7 @@ func (m *Main) inspectorContainer(ctx context.Context, o *operator.Operator, i o
 	if err != nil {
 		return err
 	}
-	if err := m.tellInspector(ctx, o, i, flags.asJSON); err != nil || flags.detach {
+	if err := m.tellInspector(ctx, o, i); err != nil || flags.detach {
 		return err
 	}
 	<-ctx.Done()
@@ -184,7 +182,7 @@ func (m *Main) detachInspector(ctx context.Context, o *operator.Operator, flags 
 		i, running, err := o.InspectorRunning(ctx)
 		if err == nil && running {
 			_ = p.Release()
-			return m.tellInspector(ctx, o, i, flags.asJSON)
+			return m.tellInspector(ctx, o, i)
 		}
 		select {
 		case <-ctx.Done():

@@ -44,6 +44,7 @@ type Main struct {
 	Allow   []string // --allow-internal
 
 	LogFormat string // --log-format: text or json
+	JSON      bool   // --json of mcp and session: one document for programs on Out, also for a failure
 
 	containers containerFlags
 	models     modelFlags
@@ -65,21 +66,53 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "unknown "):
-		_, _ = fmt.Fprintf(m.Err, "bobbin: %s\nhint: bobbin --help lists commands and flags\n", meant(root, strings.TrimPrefix(err.Error(), errUsage.Error()+": ")))
-		return 2
 	case errors.Is(err, errQuiet):
 		return 1
 	}
-	if e, ok := errors.AsType[*schemas.Error](err); ok {
-		_, _ = fmt.Fprintf(m.Err, "bobbin: %s\n", e.Text)
-		if e.Hint != "" {
-			_, _ = fmt.Fprintf(m.Err, "hint: %s\n", e.Hint)
-		}
-		return 1
+	f := failureOf(err)
+	if f.usage {
+		f.Text = meant(root, f.Text)
 	}
-	_, _ = fmt.Fprintf(m.Err, "bobbin: %v\n", err)
+	own, _, _ := strings.Cut(strings.Join(args, "\x00")+"\x00", "\x00--\x00") // a command line that is wrong was not read to its end
+	m.fail(f, m.JSON || slices.Contains(strings.Split(own, "\x00"), "--json"))
+	if f.usage {
+		return 2
+	}
 	return 1
+}
+
+// failure is an error for people and programs.
+type failure struct {
+	Code schemas.Code `json:"code"`
+	Text string       `json:"text"`
+	Hint string       `json:"hint,omitempty"`
+
+	usage bool
+}
+
+func failureOf(err error) failure {
+	if e, ok := errors.AsType[*schemas.Error](err); ok {
+		return failure{Code: e.Code, Text: e.Text, Hint: e.Hint}
+	}
+	if errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "unknown ") {
+		return failure{Code: schemas.CodeInvalid, Text: strings.TrimPrefix(err.Error(), errUsage.Error()+": "), Hint: "bobbin --help lists commands and flags", usage: true}
+	}
+	if errors.Is(err, context.Canceled) {
+		return failure{Code: schemas.CodeFailed, Text: "stopped"}
+	}
+	return failure{Code: schemas.CodeFailed, Text: err.Error()}
+}
+
+// fail tells a failure: programs as a document of its own, where the answer would have been.
+func (m *Main) fail(f failure, asJSON bool) {
+	if asJSON {
+		_ = m.printJSON(map[string]failure{"error": f}) // there is nowhere to tell that it cannot be told
+		return
+	}
+	_, _ = fmt.Fprintf(m.Err, "bobbin: %s\n", f.Text)
+	if f.Hint != "" {
+		_, _ = fmt.Fprintf(m.Err, "hint: %s\n", f.Hint)
+	}
 }
 
 // meant says what a wrong word may have been meant to be.

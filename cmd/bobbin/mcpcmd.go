@@ -87,8 +87,13 @@ func (m *Main) mcpCommand() *cobra.Command {
 		Use: "mcp", Short: "The operator's MCP servers: in containers, or reached by URL", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	m.forPrograms(c)
 	c.AddCommand(m.mcpList(), m.mcpStatus(), m.mcpStart(), m.mcpStop(), m.mcpRestart(), m.mcpUpgrade(), m.mcpLogs(), m.mcpAdd(), m.mcpAddRemote(), m.mcpRemove(), m.inspectorCommand())
 	return c
+}
+
+func (m *Main) forPrograms(c *cobra.Command) {
+	c.PersistentFlags().BoolVar(&m.JSON, "json", false, "print one JSON document, for programs; a failure has \"error\" in it")
 }
 
 func (m *Main) printJSON(v any) error { return writeJSONTo(m.Out, v) }
@@ -100,28 +105,23 @@ func writeJSONTo(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// told tells what was done, to a person or a program.
+func (m *Main) told(doc any, format string, args ...any) error {
+	if m.JSON {
+		return m.printJSON(doc)
+	}
+	m.sayf(format, args...)
+	return nil
+}
+
 func (m *Main) sayf(format string, args ...any) { _, _ = fmt.Fprintf(m.Out, format+"\n", args...) }
 
 func (m *Main) warnf(format string, args ...any) {
 	_, _ = fmt.Fprintf(m.Err, "Warning: "+format+"\n", args...)
 }
 
-// complain shows an error and its hint, and lets the command go on.
-func (m *Main) complain(err error) {
-	if e, ok := errors.AsType[*schemas.Error](err); ok {
-		_, _ = fmt.Fprintf(m.Err, "bobbin: %s\n", e.Text)
-		if e.Hint != "" {
-			_, _ = fmt.Fprintf(m.Err, "hint: %s\n", e.Hint)
-		}
-		return
-	}
-	_, _ = fmt.Fprintf(m.Err, "bobbin: %v\n", err)
-}
-
 func (m *Main) mcpList() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{Use: "list", Short: "List all MCP servers and how they are", Args: cobra.NoArgs}
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, _ []string) error {
 		all, err := o.List(ctx)
 		if err != nil {
@@ -135,7 +135,7 @@ func (m *Main) mcpList() *cobra.Command {
 			m.warnf("%s", p)
 		}
 		switch {
-		case asJSON:
+		case m.JSON:
 			return m.printJSON(all)
 		case len(all) == 0:
 			m.sayf("No MCP servers configured")
@@ -152,15 +152,13 @@ func (m *Main) mcpList() *cobra.Command {
 }
 
 func (m *Main) mcpStatus() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{Use: "status NAME", Short: "Show one MCP server in detail", Args: exactly(1, "NAME"), ValidArgsFunction: m.serverNames}
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		s, err := o.Status(ctx, args[0])
 		switch {
 		case err != nil:
 			return err
-		case asJSON:
+		case m.JSON:
 			return m.printJSON(s)
 		}
 		return m.printStatus(s)
@@ -238,19 +236,19 @@ func (m *Main) step(name string) func(string) {
 	}
 }
 
-func (m *Main) tellStarted(s operator.Status) {
-	if s.Type == operator.Remote {
-		m.sayf("%s is remote: no action needed", s.Name)
-		return
+// tellStarted tells about a server that was started.
+func (m *Main) tellStarted(s operator.Status) error {
+	tools := ""
+	if s.Proxy == "bobbin" {
+		tools = fmt.Sprintf(" · %d tools", s.Tools)
 	}
 	if s.Socket {
 		m.warnf("%s has the engine's socket, by which its proxy image is root on this machine", s.Name)
 	}
-	if s.Proxy != "bobbin" {
-		m.sayf("%s is %s · %s", s.Name, s.State, cmp.Or(s.Effective, s.URL))
-		return
+	if s.Type == operator.Remote {
+		return m.told(s, "%s is remote: no action needed", s.Name)
 	}
-	m.sayf("%s is %s · %d tools · %s", s.Name, s.State, s.Tools, cmp.Or(s.Effective, s.URL))
+	return m.told(s, "%s is %s%s · %s", s.Name, s.State, tools, cmp.Or(s.Effective, s.URL))
 }
 
 // nameOrAll reads the arguments of start and stop.
@@ -264,46 +262,41 @@ func nameOrAll(all *bool) cobra.PositionalArgs {
 }
 
 func (m *Main) mcpStart() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	c := &cobra.Command{Use: "start NAME|--all", Short: "Start an MCP server; one that runs as it is written is left alone", Args: nameOrAll(&all), ValidArgsFunction: m.serverNames}
 	c.Flags().BoolVar(&all, "all", false, "every server")
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		if all {
-			return m.startAll(ctx, o, asJSON)
+			return m.startAll(ctx, o)
 		}
 		s, err := o.Start(ctx, args[0], m.step(args[0]))
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return m.printJSON(s)
-		}
-		m.tellStarted(s)
-		return nil
+		return m.tellStarted(s)
 	})
 	return c
 }
 
 // result is what became of one server of many.
 type result struct {
-	Name  string `json:"name"`
-	Done  string `json:"done"` // started, stopped, remote or failed
-	Error string `json:"error,omitempty"`
+	Name  string   `json:"name"`
+	Done  string   `json:"done"` // started, stopped, remote or failed
+	Error *failure `json:"error,omitempty"`
 }
 
-func (m *Main) startAll(ctx context.Context, o *operator.Operator, asJSON bool) error {
-	return m.forAll(ctx, o, asJSON, "started", func(name string) error {
+func (m *Main) startAll(ctx context.Context, o *operator.Operator) error {
+	return m.forAll(ctx, o, "started", func(name string) error {
 		s, err := o.Start(ctx, name, m.step(name))
-		if err == nil && !asJSON {
-			m.tellStarted(s)
+		if err == nil && !m.JSON {
+			return m.tellStarted(s)
 		}
 		return err
 	})
 }
 
 // forAll goes on after an error, and ends with a summary.
-func (m *Main) forAll(ctx context.Context, o *operator.Operator, asJSON bool, done string, do func(name string) error) error {
+func (m *Main) forAll(ctx context.Context, o *operator.Operator, done string, do func(name string) error) error {
 	f, err := o.Load(ctx)
 	if err != nil {
 		return err
@@ -316,12 +309,10 @@ func (m *Main) forAll(ctx context.Context, o *operator.Operator, asJSON bool, do
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			r.Done, r.Error = "failed", err.Error()
-			if e, ok := errors.AsType[*schemas.Error](err); ok {
-				r.Error = e.Text
-			}
-			if !asJSON {
-				m.complain(err)
+			f := failureOf(err)
+			r.Done, r.Error = "failed", &f
+			if !m.JSON {
+				m.fail(f, false)
 			}
 		case s.Type == operator.Remote:
 			r.Done = "remote"
@@ -329,7 +320,7 @@ func (m *Main) forAll(ctx context.Context, o *operator.Operator, asJSON bool, do
 		count[r.Done]++
 		results = append(results, r)
 	}
-	if asJSON {
+	if m.JSON {
 		err = m.printJSON(results)
 	} else {
 		parts := []string{fmt.Sprintf("%d %s", count[done], done)}
@@ -348,13 +339,12 @@ func (m *Main) forAll(ctx context.Context, o *operator.Operator, asJSON bool, do
 }
 
 func (m *Main) mcpStop() *cobra.Command {
-	var all, asJSON bool
+	var all bool
 	c := &cobra.Command{Use: "stop NAME|--all", Short: "Stop an MCP server and remove its container; its entry stays", Args: nameOrAll(&all), ValidArgsFunction: m.serverNames}
 	c.Flags().BoolVar(&all, "all", false, "every server")
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		if all {
-			return m.forAll(ctx, o, asJSON, "stopped", func(name string) error { return o.Stop(ctx, name) })
+			return m.forAll(ctx, o, "stopped", func(name string) error { return o.Stop(ctx, name) })
 		}
 		if err := o.Stop(ctx, args[0]); err != nil {
 			return err
@@ -363,32 +353,22 @@ func (m *Main) mcpStop() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case asJSON:
-			return m.printJSON(s)
 		case s.Type == operator.Remote:
-			m.sayf("%s is remote: no action needed", args[0])
-		default:
-			m.sayf("%s is stopped; its entry stays", args[0])
+			return m.told(s, "%s is remote: no action needed", args[0])
 		}
-		return nil
+		return m.told(s, "%s is stopped; its entry stays", args[0])
 	})
 	return c
 }
 
 func (m *Main) mcpRestart() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{Use: "restart NAME", Short: "Stop an MCP server, read its entry again, and start it", Args: exactly(1, "NAME"), ValidArgsFunction: m.serverNames}
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		s, err := o.Restart(ctx, args[0], m.step(args[0]))
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return m.printJSON(s)
-		}
-		m.tellStarted(s)
-		return nil
+		return m.tellStarted(s)
 	})
 	return c
 }
@@ -399,121 +379,28 @@ func (m *Main) mcpLogs() *cobra.Command {
 	c.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "go on until Ctrl-C")
 	c.Flags().IntVar(&opt.Tail, "tail", 100, "how many of the last lines; -1 for all that is kept")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
-		return o.Logs(ctx, args[0], opt, m.Out)
+		return o.Logs(ctx, args[0], opt, m.lines())
 	})
 	return c
 }
 
-func (m *Main) mcpAdd() *cobra.Command {
-	var s operator.Server
-	var p operator.ProxyOptions
-	var env []string
-	var replace bool
-	c := &cobra.Command{
-		Use: "add NAME BASE_IMAGE", Short: "Add an MCP server that runs in a container of its own", Args: exactly(2, "NAME BASE_IMAGE"),
-		Example: "  bobbin mcp add github mcp/github --env GITHUB_TOKEN=…",
+// lines is where the lines of a log go. For programs each is a document.
+func (m *Main) lines() io.Writer {
+	if m.JSON {
+		return jsonLines{m.Out}
 	}
-	f := c.Flags()
-	f.StringVar(&s.Command, "command", "", "words for the image's entrypoint, in place of the image's own")
-	f.StringVar(&s.ProxyImage, "proxy-image", "", "another proxy than bobbin's own; it needs allow_docker_socket in mcps.yaml")
-	f.IntVar(&p.Port, "sse-port", 8080, "port of /sse and /mcp inside the container network")
-	f.StringVar(&p.Host, "sse-host", "0.0.0.0", "address to bind inside the container")
-	f.StringVar(&p.Origin, "allow-origin", "*", "origin of web pages that may use it, or *")
-	f.StringArrayVar(&env, "env", nil, "KEY=VALUE, may be repeated; what looks like a secret goes to the vault")
-	f.BoolVar(&replace, "replace", false, "put this in the place of the server with that name")
-	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
-		if p.Port < 1 || p.Port > 65535 {
-			return usagef("--sse-port is a number from 1 to 65535, not %d", p.Port)
-		}
-		s.Name, s.Type, s.BaseImage, s.ProxyOptions = args[0], operator.Proxied, args[1], &p
-		s.Env = m.pairs("env", env)
-		if err := o.Add(ctx, s, replace); err != nil {
-			return err
-		}
-		m.sayf("added %s · start it with: bobbin mcp start %s", s.Name, s.Name)
-		return nil
-	})
-	return c
+	return m.Out
 }
 
-// pairs reads KEY=VALUE; what is none is left out with a warning.
-func (m *Main) pairs(what string, list []string) map[string]string {
-	all := map[string]string{}
-	for _, p := range list {
-		k, v, ok := strings.Cut(p, "=")
-		if !ok || k == "" {
-			m.warnf("%s %q is not KEY=VALUE and was left out", what, p)
-			continue
-		}
-		all[k] = v
-	}
-	return all
-}
+type jsonLines struct{ out io.Writer }
 
-// headerPairs also takes headers as they stand in a request, KEY: VALUE.
-func (m *Main) headerPairs(list []string) map[string]string {
-	all := map[string]string{}
-	for _, p := range list {
-		at := strings.IndexAny(p, "=:")
-		if at < 1 {
-			m.warnf("a header is not KEY=VALUE and was left out") // it may be the value alone
-			continue
-		}
-		all[p[:at]] = strings.TrimSpace(p[at+1:])
-	}
-	return all
-}
-
-func (m *Main) mcpAddRemote() *cobra.Command {
-	var headers []string
-	var replace bool
-	c := &cobra.Command{
-		Use: "add-remote NAME URL", Short: "Add an MCP server that somebody else runs", Args: exactly(2, "NAME URL"),
-		Example: "  bobbin mcp add-remote linear https://mcp.linear.example/mcp --header \"Authorization=Bearer …\"",
-	}
-	c.Flags().StringArrayVar(&headers, "header", nil, "KEY=VALUE, may be repeated; the value goes to the vault")
-	c.Flags().BoolVar(&replace, "replace", false, "put this in the place of the server with that name")
-	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
-		s := operator.Server{Name: args[0], Type: operator.Remote, URL: args[1], Headers: m.headerPairs(headers)}
-		if err := o.Add(ctx, s, replace); err != nil {
-			return err
-		}
-		m.sayf("added %s · attach it to a thread with: /mcp admin attach %s", s.Name, s.Name)
-		return nil
-	})
-	return c
-}
-
-func (m *Main) mcpRemove() *cobra.Command {
-	c := &cobra.Command{Use: "remove NAME", Short: "Remove an MCP server: its container, its entry and its values in the vault", Args: exactly(1, "NAME"), ValidArgsFunction: m.serverNames}
-	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
-		s, err := o.Status(ctx, args[0])
-		if err != nil && schemas.CodeOf(err) == schemas.CodeNotFound {
-			return err
-		}
-		threads, err := m.threadsWith(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		if all := append(slices.Clone(s.Sessions), threads...); len(all) > 0 {
-			m.warnf("%s is in use by %s", args[0], strings.Join(all, ", "))
-		}
-		if err := o.Remove(ctx, args[0]); err != nil {
-			return err
-		}
-		m.sayf("removed %s", args[0])
-		return nil
-	})
-	return c
-}
-
-// threadsWith names the threads that a server is attached to.
-func (m *Main) threadsWith(ctx context.Context, name string) (all []string, err error) {
-	threads, err := m.threadSessions(ctx)
-	for _, t := range threads {
-		if slices.Contains(t.Servers, name) {
-			all = append(all, t.Name)
-		}
-	}
-	return all, err
+// Write takes a line, which begins with its time.
+func (l jsonLines) Write(line []byte) (int, error) {
+	at, text, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+	e := json.NewEncoder(l.out)
+	e.SetEscapeHTML(false)
+	return len(line), e.Encode(struct {
+		At   string `json:"at"`
+		Text string `json:"text"`
+	}{at, text})
 }

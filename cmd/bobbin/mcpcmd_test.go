@@ -126,8 +126,6 @@ func TestMCP_WithoutEngine(t *testing.T) { // D02, D08 to D15, D26 to D28, D30
 	d.want(1, "mcp start github", `no container engine answers at`, `hint: start Docker`)
 	d.want(0, "mcp start far", `^far is remote: no action needed$`)
 	d.want(1, "mcp logs far", `Remote MCPs don't have local logs`)
-	d.want(1, "mcp add github mcp/other", `MCP server 'github' is there already`, `--replace`)
-	d.want(0, "mcp add github mcp/other --replace")
 	d.want(2, "mcp add onlyname", `mcp add NAME BASE_IMAGE`)
 	d.want(2, "mcp add x y --sse-port 0", `1 to 65535`)
 	d.want(2, "mcp add x y --sse-port 70000", `1 to 65535`)
@@ -166,6 +164,89 @@ func TestMCP_WithoutEngine(t *testing.T) { // D02, D08 to D15, D26 to D28, D30
 	}
 	d.want(1, "mcp list", `mcps.yaml:\d+:\d+: is not valid YAML`)
 	d.want(0, "mcp inspector --help", `--client-port int +port of the page \(default 5173\)`, `--server-port int .*\(default 3000\)`) // D21, D22
+	d.canaries()
+}
+
+func TestMCP_Change(t *testing.T) { // K20: an entry that is there is changed after a look and a yes
+	d := newDesk(t)
+	d.want(0, "mcp add github mcp/github --env GITHUB_TOKEN="+opCanary, `^added github`)
+	other := []string{"mcp", "add", "github", "mcp/other", "--env", "GITHUB_TOKEN=" + opCanary + "-2"}
+	before := d.file()
+	for in, code := range map[string]int{"n\n": 0, "": 1, "perhaps\n": 0} {
+		said, got := d.with(in, other...)
+		if got != code || !strings.Contains(said, "-    base_image: mcp/github\n+    base_image: mcp/other\n") || !strings.Contains(said, "! the vault gets another value of GITHUB_TOKEN\nchange github? [y/N] ") || !strings.Contains(said, "nothing was changed") || d.file() != before {
+			t.Errorf("%q: %d %s", in, got, said)
+		}
+	}
+	said, code := d.run(append(other, "--json")...)
+	var c struct {
+		Server, Change, Diff string
+		Sealed               []string
+		Error                struct{ Code, Text, Hint string }
+	}
+	if err := json.Unmarshal([]byte(said), &c); err != nil || code != 1 || c.Change != "changed" || c.Error.Code != "ask" || !strings.Contains(c.Error.Hint, "--yes") || !strings.Contains(c.Diff, "+    base_image: mcp/other") || d.file() != before {
+		t.Errorf("%v %d %s", err, code, said)
+	}
+	if said, code := d.with("y\n", other...); code != 0 || !strings.Contains(said, "changed github · what runs stays as it is until: bobbin mcp restart github") || !strings.Contains(d.file(), "mcp/other") {
+		t.Errorf("%d %s", code, said)
+	}
+	if said, code := d.run(other...); code != 0 || !strings.Contains(said, "github stays as it is") {
+		t.Errorf("%d %s", code, said)
+	}
+	d.want(0, "mcp add-remote github https://mcp.example.com/mcp --yes", `^-    type: proxy$`, `^\+    type: remote$`, `^changed github`)
+	d.canaries()
+}
+
+// TestMCP_JSON: with --json each command prints one document, and a failure has "error" in it.
+func TestMCP_JSON(t *testing.T) {
+	d := newDesk(t)
+	for _, c := range []struct {
+		code       int
+		args, want string
+	}{
+		{0, "mcp list", `^\[\]$`},
+		{0, "mcp add a mcp/a --env A_TOKEN=" + opCanary, `"change":"added".*"sealed":\["A_TOKEN"\]`},
+		{0, "mcp add a mcp/a", `"change":"changed"`},
+		{0, "mcp add a mcp/a", `"change":"none"`},
+		{0, "mcp add-remote far https://mcp.example.com/mcp", `"change":"added"`},
+		{0, "mcp status far", `"type":"remote"`},
+		{0, "mcp start far", `"state":"remote"`},
+		{0, "mcp stop far", `"state":"remote"`},
+		{0, "mcp restart far", `"state":"remote"`},
+		{0, "session create --name S --mcp far", `"name":"S"`},
+		{0, "session list", `"name":"S"`},
+		{0, "session stop S", `"mcps":\[\]`},
+		{0, "mcp inspector --stop", `"stopped":false`},
+		{0, "mcp remove far", `"change":"removed"`},
+		{1, "mcp status far", `^{"error":{"code":"not_found","hint":"bobbin mcp list shows all","text":"MCP server 'far' not found"}}$`},
+		{1, "mcp start a", `"error":{"code":"missing","hint":"start Docker.*"text":"no container engine answers`},
+		{1, "mcp start --all", `^\[{"done":"failed","error":{"code":"missing".*"name":"a"}\]$`},
+		{1, "mcp logs a", `"error":{"code":"missing"`},
+		{1, "mcp upgrade a", `"error":{"code":"missing"`},
+		{1, "session env S", `"error":{"code":"missing"`},
+		{2, "mcp add a", `"error":{"code":"invalid".*"text":"bobbin mcp add NAME BASE_IMAGE"`},
+		{2, "mcp list --nope", `"error":{"code":"invalid".*unknown flag: --nope`},
+	} {
+		var out, errs bytes.Buffer
+		args := append([]string{"--data", d.data}, strings.Fields(c.args)...)
+		if strings.Contains(c.args, "add a mcp/a") {
+			args = append(args, "--yes")
+		}
+		code := NewMain(strings.NewReader(""), &out, &errs).Run(t.Context(), append(args, "--json"))
+		d.all.Write(out.Bytes())
+		d.all.Write(errs.Bytes())
+		var doc any
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+			t.Errorf("%s: %v\n%s", c.args, err, out.String())
+		}
+		flat, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code != c.code || !regexp.MustCompile(c.want).Match(flat) || strings.Contains(errs.String(), "bobbin:") {
+			t.Errorf("%s: %d\n%s\n%s", c.args, code, flat, errs.String())
+		}
+	}
 	d.canaries()
 }
 

@@ -18,6 +18,7 @@ func (m *Main) sessionCommand() *cobra.Command {
 		Use: "session", Short: "Threads, and drivers in containers, that use the operator's MCP servers", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	m.forPrograms(c)
 	c.AddCommand(m.sessionCreate(), m.sessionList(), m.sessionStop(), m.sessionLogs(), m.sessionEnv())
 	return c
 }
@@ -45,7 +46,6 @@ func (m *Main) sessionNames(c *cobra.Command, args []string, _ string) (all []st
 func (m *Main) sessionCreate() *cobra.Command {
 	var w operator.Wanted
 	var driver string
-	var asJSON bool
 	c := &cobra.Command{
 		Use: "create [--image DRIVER] [flags] [-- COMMAND…]", Short: "Make a thread with MCP servers, or start a driver in a container beside them",
 		Long: "Without --image the session is a thread to chat in, to which the servers are attached.\n" +
@@ -65,7 +65,6 @@ func (m *Main) sessionCreate() *cobra.Command {
 	f.StringVar(&driver, "driver", "", "the same as --image")
 	f.StringArrayVar(&w.Servers, "mcp", nil, "an MCP server that it may use; may be repeated")
 	f.BoolVar(&w.TTY, "tty", false, "the driver is used at a terminal")
-	f.BoolVar(&asJSON, "json", false, "for programs")
 	_ = c.RegisterFlagCompletionFunc("mcp", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return m.allServers(c), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -83,7 +82,7 @@ func (m *Main) sessionCreate() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case asJSON:
+		case m.JSON:
 			return m.printJSON(s)
 		}
 		state := s.State
@@ -103,9 +102,7 @@ func (m *Main) sessionCreate() *cobra.Command {
 }
 
 func (m *Main) sessionList() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{Use: "list", Short: "List all sessions", Args: cobra.NoArgs}
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, _ []string) error {
 		all, err := o.Sessions(ctx)
 		if schemas.CodeOf(err) == schemas.CodeMissing { // without an engine there are threads alone
@@ -119,7 +116,7 @@ func (m *Main) sessionList() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case asJSON:
+		case m.JSON:
 			return m.printJSON(all)
 		case len(all) == 0:
 			m.sayf("No sessions")
@@ -143,14 +140,12 @@ func (m *Main) sessionStop() *cobra.Command {
 		case err != nil:
 			return err
 		case was:
-			m.sayf("session %s has no MCP servers any more; the thread stays", args[0])
-			return nil
+			return m.told(map[string]any{"name": args[0], "state": "thread", "mcps": []string{}}, "session %s has no MCP servers any more; the thread stays", args[0])
 		}
 		if err := o.StopSession(ctx, args[0]); err != nil {
 			return err
 		}
-		m.sayf("session %s is stopped", args[0])
-		return nil
+		return m.told(map[string]any{"name": args[0], "state": "stopped"}, "session %s is stopped", args[0])
 	})
 	return c
 }
@@ -161,15 +156,13 @@ func (m *Main) sessionLogs() *cobra.Command {
 	c.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "go on until Ctrl-C")
 	c.Flags().IntVar(&opt.Tail, "tail", 100, "how many of the last lines; -1 for all that is kept")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
-		return o.SessionLogs(ctx, args[0], opt, m.Out)
+		return o.SessionLogs(ctx, args[0], opt, m.lines())
 	})
 	return c
 }
 
 func (m *Main) sessionEnv() *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{Use: "env NAME", Short: "Show the variables by which a session finds its MCP servers, credentials masked", Args: exactly(1, "NAME"), ValidArgsFunction: m.sessionNames}
-	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		vars, err := o.SessionEnv(ctx, args[0])
 		if err != nil {
@@ -181,11 +174,11 @@ func (m *Main) sessionEnv() *cobra.Command {
 			if v.Secret {
 				shown[v.Name] = "****"
 			}
-			if !asJSON {
+			if !m.JSON {
 				m.sayf("%s=%s", v.Name, shown[v.Name])
 			}
 		}
-		if asJSON {
+		if m.JSON {
 			return m.printJSON(shown)
 		}
 		return nil

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +24,7 @@ func (m *Main) mcpUpgrade() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m.tellStarted(s)
-			return nil
+			return m.tellStarted(s)
 		}
 		u, err := o.Newer(ctx, args[0], m.step(args[0]))
 		if err != nil {
@@ -38,37 +34,25 @@ func (m *Main) mcpUpgrade() *cobra.Command {
 			m.warnf("%s", u.Note)
 		}
 		if u.New.ID == u.Old.ID {
-			m.sayf("%s has the newest version of %s", u.Server, u.Image)
-			return nil
+			return m.told(u, "%s has the newest version of %s", u.Server, u.Image)
 		}
-		m.sayf("%s  %s", u.Server, u.Image)
-		m.sayf("- %s", versionLine(u.Old))
-		m.sayf("+ %s", versionLine(u.New))
-		if !yes && !m.agreed("restart "+u.Server+" with it?") {
-			m.sayf("nothing was changed")
-			return nil
+		if !m.JSON {
+			m.sayf("%s  %s\n- %s\n+ %s", u.Server, u.Image, versionLine(u.Old), versionLine(u.New))
+		}
+		if !yes {
+			if ok, err := m.agreed("restart "+u.Server+" with it?", u); !ok {
+				return err
+			}
 		}
 		s, err := o.Apply(ctx, u, m.step(u.Server))
 		if err != nil {
 			return err
 		}
-		m.tellStarted(s)
-		return nil
+		return m.tellStarted(s)
 	})
 	return c
 }
 
 func versionLine(i operator.Image) string {
 	return fmt.Sprintf("%s  %s  made %s", i.ID, cmp.Or(i.Version, "no version"), cmp.Or(i.Created, "at an unknown time"))
-}
-
-// agreed asks a question; anything but a yes is a no.
-func (m *Main) agreed(question string) bool {
-	_, _ = fmt.Fprintf(m.Out, "%s [y/N] ", question)
-	line, err := bufio.NewReader(io.LimitReader(m.In, 100)).ReadString('\n')
-	if err != nil && line == "" {
-		_, _ = fmt.Fprintln(m.Out)
-	}
-	line = strings.ToLower(strings.TrimSpace(line))
-	return line == "y" || line == "yes"
 }
