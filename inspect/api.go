@@ -91,6 +91,8 @@ type server struct {
 	StartMs   float64           `json:"startMs,omitempty"`
 	Resources bool              `json:"resources"`
 	Prompts   bool              `json:"prompts"`
+	Software  string            `json:"software,omitempty"`
+	Guide     string            `json:"guide,omitempty"` // the server's instructions
 	Stderr    string            `json:"stderr,omitempty"`
 }
 
@@ -100,7 +102,7 @@ func (p *Page) servers(ctx context.Context, c schemas.Caller) (any, error) {
 	for i, s := range list {
 		out[i] = server{
 			Name: s.Name, Title: s.Title, Kind: s.Kind, Transport: s.Transport, Owner: s.OwnerName, State: s.State, Why: s.Why, Needs: s.Needs, Tools: s.Tools, Tokens: s.Tokens,
-			Calls: s.Calls, PID: s.PID, Protocol: s.Protocol, StartMs: ms(s.Took), Resources: s.Resources, Prompts: s.Prompts, Stderr: s.Stderr,
+			Calls: s.Calls, PID: s.PID, Protocol: s.Protocol, StartMs: ms(s.Took), Resources: s.Resources, Prompts: s.Prompts, Software: s.Software, Guide: s.Instructions, Stderr: s.Stderr,
 		}
 		if !s.Since.IsZero() {
 			out[i].Since = &s.Since

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -81,15 +82,39 @@ func (s *source) Restart(_ context.Context, _ schemas.ThreadID, server string) e
 const searchSchema = `{"type":"object","properties":{"query":{"type":"string","description":"words to look for"},"limit":{"type":"integer","minimum":1,"maximum":50,"default":10},` +
 	`"kind":{"enum":["note","task",7]},"deep":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string"}}},"required":["query"]}`
 
+const shapesSchema = `{"type":"object","required":["address","tags"],"$defs":{"round":{"type":"object","title":"Round","properties":{"radius":{"type":"number"}},"required":["radius"]},
+	"self":{"type":"object","properties":{"again":{"$ref":"#/$defs/self"}}}},"properties":{
+	"address":{"type":"object","properties":{"street":{"type":"string"}},"required":["street"]},"tags":{"type":"array","items":{"type":"string"},"minItems":1},
+	"picks":{"type":"array","uniqueItems":true,"items":{"enum":["a","b"]}},"area":{"oneOf":[{"$ref":"#/$defs/round"},{"type":"string"}]},"again":{"$ref":"#/$defs/self"},
+	"ratio":{"type":["number","null"],"exclusiveMinimum":0}}}`
+
+// media is a result with a picture of 10 × 10, a tenth of a second of sound, a file and a link.
+func media() string {
+	sound := make([]byte, 844)
+	copy(sound, "RIFF\x44\x03\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x20\x03\x00\x00")
+	return fmt.Sprintf(`{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAIAAAACUFjqAAAAEklEQVR4nGP8z4APMOGVHbHSAEEsARM2UbRoAAAAAElFTkSuQmCC"},
+		{"type":"audio","mimeType":"audio/wav","data":%q},{"type":"resource","resource":{"uri":"file:///x.bin","mimeType":"application/octet-stream","blob":"YmluYXJ5AGRhdGEh"}},
+		{"type":"resource_link","uri":"note:///1","name":"Shopping"}]}`, base64.StdEncoding.EncodeToString(sound))
+}
+
 func (s *source) Tools(_ context.Context, c schemas.Caller) ([]schemas.Tool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.callers = append(s.callers, c)
-	return []schemas.Tool{
+	if s.state == schemas.Failed {
+		return nil, nil
+	}
+	tools := []schemas.Tool{
 		{Server: "notes", Name: "search", Description: "Finds notes by their words, newest first. Gives at most as many as the limit says, with the folder that each is in.", Input: json.RawMessage(searchSchema), Tokens: 200},
 		{Server: "notes", Name: "delete", Description: "Deletes a note.", Writes: true, Risk: "destructive", Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)},
 		{Server: "notes", Name: "slow", Description: "Takes its time.", Input: json.RawMessage(`{"type":"object"}`)},
-	}, nil
+		{Server: "notes", Name: "shapes", Description: "Takes arguments of every kind.", Input: json.RawMessage(shapesSchema)},
+		{Server: "notes", Name: "media", Description: "Gives what is not text.", Input: json.RawMessage(`{"type":"object"}`), Output: json.RawMessage(`{"type":"object"}`)},
+	}
+	for i := range 20 {
+		tools = append(tools, schemas.Tool{Server: "notes", Name: fmt.Sprintf("bulk_%02d", i), Description: "One of many.", Input: json.RawMessage(`{"type":"object"}`)})
+	}
+	return tools, nil
 }
 
 func (s *source) Resources(context.Context, schemas.Caller) ([]schemas.Resource, error) {
@@ -113,6 +138,12 @@ func (s *source) Call(ctx context.Context, c schemas.Call) (schemas.Result, erro
 		case <-ctx.Done():
 			return schemas.Result{}, &schemas.Error{Code: schemas.CodeUnknown, Text: "cancelled"}
 		}
+	}
+	if c.Tool == "notes.media" {
+		return schemas.Result{Raw: json.RawMessage(media()), Receipt: "7f3a0004"}, nil
+	}
+	if strings.Contains(string(c.Args), `"street": "wrong"`) {
+		return schemas.Result{}, schemas.Problems{{Pointer: "/tags/1", Text: "is not a colour"}}
 	}
 	if strings.Contains(string(c.Args), `"limit": 50`) {
 		return schemas.Result{}, schemas.Problems{{Pointer: "/limit", Text: "must be at most 20"}}

@@ -12,24 +12,21 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/internal/look"
 	"bobbin/schemas"
 )
 
 // policy lets the page load nothing but its own files, run no inline script, and turn no text into markup (Trusted Types,
-// W3C CSP Level 3). data: is for an image that a tool returned.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+// W3C CSP Level 3). data: is for an image or a sound that a tool returned.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; media-src data:; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-
-const lockedPage = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>bobbin · locked</title><h1>This page is locked</h1>
-<p>Open the link that <code>bobbin mcp inspector</code> printed. It looks like <code>http://127.0.0.1:5173/?token=…</code></p></html>
-`
 
 // Guard keeps strangers from a [Page] that stands alone: names that are not this machine's (DNS rebinding), other pages' requests,
 // and everybody without the token. A browser brings the token in the link, once, and gets a cookie; a program sends it as a bearer
 // token (RFC 6750). Without it only the front page answers, and says that it is locked.
 type Guard struct {
 	token  [sha256.Size]byte
+	lock   *look.Locked
 	cookie string // derived from the token, so that a cookie does not give the link away
 }
 
@@ -40,7 +37,8 @@ func NewGuard(token string) (*Guard, error) {
 	}
 	m := hmac.New(sha256.New, []byte(token))
 	m.Write([]byte("bobbin inspector session"))
-	return &Guard{sha256.Sum256([]byte(token)), base64.RawURLEncoding.EncodeToString(m.Sum(nil))}, nil
+	lock, err := look.NewLocked("bobbin mcp inspector", "http://127.0.0.1:5173/?token=…")
+	return &Guard{sha256.Sum256([]byte(token)), lock, base64.RawURLEncoding.EncodeToString(m.Sum(nil))}, err
 }
 
 // Wrap guards a handler of pages.
@@ -55,8 +53,11 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			// A link from another site is a cross-site navigation, and a redirect stays one: the strict cookie would be held back.
 			w.Header().Set("Refresh", "0; url=/")
 		case r.Method == http.MethodGet && r.URL.Path == "/":
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = w.Write([]byte(lockedPage))
+			status := http.StatusOK // nothing was asked for and nothing is refused
+			if q.Has("token") {
+				status = http.StatusUnauthorized
+			}
+			g.lock.Serve(w, status)
 		default:
 			locked(w)
 		}

@@ -12,9 +12,9 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"path"
 	"time"
 
+	"bobbin/internal/look"
 	"bobbin/schemas"
 )
 
@@ -106,7 +106,7 @@ func (p *Page) Handler() http.Handler {
 	if base != "" {
 		mux.HandleFunc("GET "+base, p.page)
 	}
-	mux.HandleFunc("GET "+base+"/assets/{name}", asset)
+	mux.HandleFunc("GET "+base+"/assets/{name}", look.Assets(assets))
 	mux.Handle(base+"/api/", p.API(base))
 	mux.HandleFunc("/", notFound)
 	return mux
@@ -154,18 +154,6 @@ func (p *Page) page(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p.opt.Log.Debug("inspect: page", "err", err)
 	}
-}
-
-func asset(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	data, err := assets.ReadFile("assets/" + name)
-	kind := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}[path.Ext(name)]
-	if err != nil || kind == "" {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(data)
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {

@@ -220,6 +220,8 @@ func (v *view) present(now time.Time) schemas.Status {
 	if i := v.inst; i != nil {
 		st.PID, st.Since, st.Took = i.pid(), i.readyAt, i.readyAt.Sub(i.began)
 		st.Stderr = i.stderr()
+		st.Software = strings.TrimSpace(short(schemas.Clean(i.info.Name, true), 128) + " " + short(schemas.Clean(i.info.Version, true), 64))
+		st.Instructions = cut(schemas.Clean(i.info.Instructions, false), maxDescription)
 	}
 	if i := v.starting; i != nil && st.State == schemas.Starting {
 		why, stderr := i.soFar()

@@ -118,9 +118,11 @@ type Status struct {
 	Took      time.Duration // from start to ready, last time
 	Calls     int
 	Protocol  string // negotiated MCP revision
-	RunsAs    string // "@alice", "the one who asks"
-	Resources bool
-	Prompts   bool
+	// What the server that runs calls itself, with its version, and how it says that its tools should be used.
+	Software, Instructions string
+	RunsAs                 string // "@alice", "the one who asks"
+	Resources              bool
+	Prompts                bool
 	// How often it announced that these lists changed, since it was configured.
 	ResourceChanges, PromptChanges int
 	Stderr                         string // cleaned tail, for /mcp show and /mcp doctor

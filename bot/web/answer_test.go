@@ -196,34 +196,34 @@ func TestPage_Answer(t *testing.T) {
 			states := talker(s)
 			b := open(t, s, c.width, c.height, c.dark)
 			b.paste("fix the broken link issue and close it")
-			b.key(kb.Enter)
-			b.until(`document.querySelector(".answer-status").textContent.includes("thinks")`)
-			b.until(`[...document.querySelectorAll(".choices button")].map((x) => x.textContent).join() === "Stop"`)
+			b.Key(kb.Enter)
+			b.Until(`document.querySelector(".answer-status").textContent.includes("thinks")`)
+			b.Until(`[...document.querySelectorAll(".choices button")].map((x) => x.textContent).join() === "Stop"`)
 			states <- schemas.Answering{Text: "I looked at **acme", Steps: steps(schemas.StepWaiting), Status: "waits for @Alice to allow github.update_issue"}
-			b.until(`document.querySelector(".answer-status").textContent.includes("waits for @Alice")`)
-			if got := b.text(`document.querySelector("[data-answer]").getAttribute("aria-busy")`); got != "true" {
+			b.Until(`document.querySelector(".answer-status").textContent.includes("waits for @Alice")`)
+			if got := b.Text(`document.querySelector("[data-answer]").getAttribute("aria-busy")`); got != "true" {
 				t.Errorf("busy %s", got)
 			}
-			b.click(`details.step summary`)
-			b.until(`document.querySelector("details.step").open && document.querySelector("details.step pre").textContent.includes("acme/site")`)
-			b.shot(c.name + "-running")
+			b.Click(`details.step summary`)
+			b.Until(`document.querySelector("details.step").open && document.querySelector("details.step pre").textContent.includes("acme/site")`)
+			b.Shot(c.name + "-running")
 			states <- schemas.Answering{Text: long, Steps: steps(schemas.StepDone)}
-			b.until(`!!document.querySelector(".md-table") && document.querySelector("details.step").open`)
+			b.Until(`!!document.querySelector(".md-table") && document.querySelector("details.step").open`)
 			states <- schemas.Answering{Text: long, Steps: steps(schemas.StepDone), Done: true, Model: "anthropic/claude-sonnet-5", Tokens: schemas.Tokens{In: 12000, Out: 345}}
-			b.until(`document.querySelector(".answer-end").textContent === "anthropic/claude-sonnet-5 · 12,345 tokens"`)
-			b.until(`!document.querySelector(".choices button") && document.querySelector("[data-answer]").getAttribute("aria-busy") === "false"`)
-			if got := b.text(`document.querySelectorAll(".answer a, .answer img, .answer script").length`); got != "0" {
+			b.Until(`document.querySelector(".answer-end").textContent === "anthropic/claude-sonnet-5 · 12,345 tokens"`)
+			b.Until(`!document.querySelector(".choices button") && document.querySelector("[data-answer]").getAttribute("aria-busy") === "false"`)
+			if got := b.Text(`document.querySelectorAll(".answer a, .answer img, .answer script").length`); got != "0" {
 				t.Errorf("%s elements that lead or load", got)
 			}
-			if got := b.text(`[...document.querySelectorAll(".answer .address")].map((x) => x.textContent).join(" ")`); got != "https://github.example/acme/site/issues/42?utm=x https://evil.example/?q=secret" {
+			if got := b.Text(`[...document.querySelectorAll(".answer .address")].map((x) => x.textContent).join(" ")`); got != "https://github.example/acme/site/issues/42?utm=x https://evil.example/?q=secret" {
 				t.Errorf("addresses %q", got)
 			}
-			if got := b.text(`document.documentElement.scrollWidth <= innerWidth && document.querySelector("#scroll").scrollWidth <= document.querySelector("#scroll").clientWidth`); got != "true" {
+			if got := b.Text(`document.documentElement.scrollWidth <= innerWidth && document.querySelector("#scroll").scrollWidth <= document.querySelector("#scroll").clientWidth`); got != "true" {
 				t.Error("the page scrolls sideways")
 			}
-			b.shot(c.name)
-			b.text(`document.querySelector("#scroll").scrollTo(0, 0)`)
-			b.shot(c.name + "-top")
+			b.Shot(c.name)
+			b.Text(`document.querySelector("#scroll").scrollTo(0, 0)`)
+			b.Shot(c.name + "-top")
 		})
 	}
 }
@@ -234,12 +234,12 @@ func TestPage_AnsweredQuestionFolds(t *testing.T) {
 	b := open(t, s, 900, 700, false)
 	s.notify(t, bot.Notice{Thread: "web-default", To: "alice", Reply: bot.Reply{Private: true, ID: "card-1", Choices: []bot.Choice{{Key: "cancel", Label: "Once"}}, Blocks: []bot.Block{
 		{Text: "asks to use notes.add · it writes"}, {Facts: []bot.Fact{{Label: "a", Value: "2"}}}, {Code: "{\n  \"a\": 2\n}"}}}})
-	b.until(`document.querySelector(".card .facts")?.offsetHeight > 0`)
-	b.click(`.card .choices button`)
-	b.until(`document.querySelector(".card .settled").textContent.includes("You chose Once") && !document.querySelector(".card details").open`)
-	b.shot("asked")
-	b.click(`.card summary`)
-	b.until(`document.querySelector(".card .facts").offsetHeight > 0 && document.querySelector(".card").textContent.includes('"a": 2')`)
+	b.Until(`document.querySelector(".card .facts")?.offsetHeight > 0`)
+	b.Click(`.card .choices button`)
+	b.Until(`document.querySelector(".card .settled").textContent.includes("You chose Once") && !document.querySelector(".card details").open`)
+	b.Shot("asked")
+	b.Click(`.card summary`)
+	b.Until(`document.querySelector(".card .facts").offsetHeight > 0 && document.querySelector(".card").textContent.includes('"a": 2')`)
 }
 
 // Of a message that went into an answer on its way, only the message stays.
@@ -253,12 +253,12 @@ func TestPage_AnswerThatJoinedAnother(t *testing.T) {
 	}
 	b := open(t, s, 900, 700, false)
 	b.paste("and this")
-	b.key(kb.Enter)
-	b.until(`document.querySelector(".answer-status").textContent.includes("goes into the answer")`)
+	b.Key(kb.Enter)
+	b.Until(`document.querySelector(".answer-status").textContent.includes("goes into the answer")`)
 	close(over)
-	b.until(`document.querySelectorAll("#log > div").length === 1 && document.querySelector(".you").textContent.includes("and this")`)
-	b.do(chromedp.Reload())
-	b.until(`document.querySelectorAll("#log > div").length === 1`)
+	b.Until(`document.querySelectorAll("#log > div").length === 1 && document.querySelector(".you").textContent.includes("and this")`)
+	b.Do(chromedp.Reload())
+	b.Until(`document.querySelectorAll("#log > div").length === 1`)
 }
 
 // Two tabs see the same answer come, one of them opened in the middle; each can stop it.
@@ -267,40 +267,40 @@ func TestPage_AnswerInTwoTabs(t *testing.T) {
 	states := talker(s)
 	one := open(t, s, 900, 700, false)
 	one.paste("fix it")
-	one.key(kb.Enter)
+	one.Key(kb.Enter)
 	states <- schemas.Answering{Text: "half of it", Steps: steps(schemas.StepRunning)}
 	two := open(t, s, 900, 700, false)
-	two.until(`document.querySelector(".md").textContent === "half of it"`)
+	two.Until(`document.querySelector(".md").textContent === "half of it"`)
 	states <- schemas.Answering{Text: "half of it and more", Steps: steps(schemas.StepRunning)}
-	one.until(`document.querySelector(".md").textContent === "half of it and more"`)
-	two.until(`document.querySelector(".md").textContent === "half of it and more"`)
-	two.click(`.choices button`)
+	one.Until(`document.querySelector(".md").textContent === "half of it and more"`)
+	two.Until(`document.querySelector(".md").textContent === "half of it and more"`)
+	two.Click(`.choices button`)
 	for _, b := range []*tab{one, two} {
-		b.until(`document.querySelector(".answer-end").textContent.includes("stopped by @Alice") && !document.querySelector(".choices")`)
-		if n := b.text(`document.querySelectorAll("#log > div").length`); n != "2" {
+		b.Until(`document.querySelector(".answer-end").textContent.includes("stopped by @Alice") && !document.querySelector(".choices")`)
+		if n := b.Text(`document.querySelectorAll("#log > div").length`); n != "2" {
 			t.Errorf("%s entries", n)
 		}
 	}
-	one.do(chromedp.Reload())
-	one.until(`document.querySelector(".answer-end")?.textContent.includes("stopped by @Alice")`)
+	one.Do(chromedp.Reload())
+	one.Until(`document.querySelector(".answer-end")?.textContent.includes("stopped by @Alice")`)
 }
 
 func TestPage_AttachedFile(t *testing.T) {
 	s := start(t)
 	b := open(t, s, 900, 700, false)
-	b.text(`(() => {
+	b.Text(`(() => {
 		const d = new DataTransfer();
 		d.items.add(new File(["x".repeat(2000)], "plan.txt", { type: "text/plain" }));
 		d.items.add(new File(["png"], "a.png", { type: "image/png" }));
 		dispatchEvent(new DragEvent("drop", { dataTransfer: d }));
 	})()`)
-	b.until(`document.querySelectorAll("#chips .chip").length === 2`)
-	b.shot("chips")
-	b.click(`#chips .chip:last-child button`)
-	b.until(`document.querySelectorAll("#chips .chip").length === 1`)
+	b.Until(`document.querySelectorAll("#chips .chip").length === 2`)
+	b.Shot("chips")
+	b.Click(`#chips .chip:last-child button`)
+	b.Until(`document.querySelectorAll("#chips .chip").length === 1`)
 	b.say("what is in it?")
 	if got := s.last(); got.Text != "what is in it?" || len(got.Files) != 1 || got.Files[0].Name != "plan.txt" {
 		t.Errorf("the bot got %q, %d files", got.Text, len(got.Files))
 	}
-	b.until(`document.querySelector("#chips").hidden && document.querySelector(".you").textContent.includes("plan.txt · 2.0 KiB")`)
+	b.Until(`document.querySelector("#chips").hidden && document.querySelector(".you").textContent.includes("plan.txt · 2.0 KiB")`)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"bobbin/bot"
+	"bobbin/internal/look"
 	"bobbin/schemas"
 )
 
@@ -129,7 +130,7 @@ func (d *Door) Handler() http.Handler {
 		api.Handle("/inspect/", d.opt.Inspector)
 	}
 	api.HandleFunc("GET /t/{id}", d.page)
-	api.HandleFunc("GET /assets/{name}", d.pages.asset)
+	api.HandleFunc("GET /assets/{name}", look.Assets(assets))
 	api.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/t/"+string(firstPage), http.StatusSeeOther)
 	})

@@ -14,8 +14,8 @@ import (
 )
 
 // policy lets the page load nothing but its own files, run no inline script, and turn no text into markup (Trusted Types,
-// W3C CSP Level 3). blob: and data: are for the preview of an image that a tool returned.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; " +
+// W3C CSP Level 3). blob: and data: are for an image or a sound that a tool returned.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; media-src data:; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // guard keeps strangers out: other origins, rebound names, and whoever did not open the link.

@@ -34,26 +34,26 @@ func TestPage_Open(t *testing.T) {
 		return reply
 	}
 	b := open(t, s, 360, 800, true)
-	b.until(`!document.querySelector("#scene").hidden`)
+	b.Until(`!document.querySelector("#scene").hidden`)
 	b.say("go")
-	b.until(`!!document.querySelector("a.open")`)
-	if got := b.text(`document.querySelectorAll("a.open").length + " " + document.querySelectorAll(".page").length`); got != fmt.Sprintf("1 %d", len(bad)+1) {
+	b.Until(`!!document.querySelector("a.open")`)
+	if got := b.Text(`document.querySelectorAll("a.open").length + " " + document.querySelectorAll(".page").length`); got != fmt.Sprintf("1 %d", len(bad)+1) {
 		t.Errorf("links and pages: %s", got)
 	}
-	if got := b.text(`(({ href, target, rel, textContent }) => [href, target, rel, textContent].join(" "))(document.querySelector("a.open"))`); got != url+" _blank noopener noreferrer Open <b>it</b>, in a new tab" {
+	if got := b.Text(`(({ href, target, rel, textContent }) => [href, target, rel, textContent].join(" "))(document.querySelector("a.open"))`); got != url+" _blank noopener noreferrer Open <b>it</b>, in a new tab" {
 		t.Errorf("the link is %s", got)
 	}
-	if got := b.text(`document.querySelector(".address").textContent + " " + document.querySelector(".address b").textContent`); got != url+" "+strings.TrimPrefix(away.URL, "http://") {
+	if got := b.Text(`document.querySelector(".address").textContent + " " + document.querySelector(".address b").textContent`); got != url+" "+strings.TrimPrefix(away.URL, "http://") {
 		t.Errorf("the address reads %s", got)
 	}
-	if got := b.text(`document.documentElement.scrollWidth`); got != "360" {
+	if got := b.Text(`document.documentElement.scrollWidth`); got != "360" {
 		t.Errorf("the page is %s wide", got)
 	}
-	b.shot("open-narrow-dark")
+	b.Shot("open-narrow-dark")
 	if len(visits) > 0 {
 		t.Errorf("visited before it was pressed: %s", <-visits)
 	}
-	b.click("a.open")
+	b.Click("a.open")
 	select {
 	case got := <-visits:
 		if got != strings.TrimPrefix(url, away.URL)+" " {
@@ -65,9 +65,9 @@ func TestPage_Open(t *testing.T) {
 	if s.last().Action != nil {
 		t.Error("opening the page answered the question")
 	}
-	b.click(".choices button")
-	b.until(`document.querySelector("#log").textContent.includes("answered")`)
-	if got := b.text(`document.querySelectorAll("a.open").length`); got != "0" {
+	b.Click(".choices button")
+	b.Until(`document.querySelector("#log").textContent.includes("answered")`)
+	if got := b.Text(`document.querySelectorAll("a.open").length`); got != "0" {
 		t.Errorf("%s links are left on a used card", got)
 	}
 }

@@ -2,17 +2,14 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"html/template"
-	"mime"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"bobbin/internal/look"
 	"bobbin/schemas"
 )
 
@@ -21,10 +18,10 @@ var assets embed.FS
 
 const maxShownThreads = 500
 
-// pages are the page, the page for those without the link, and the files that belong to them.
+// pages are the page and the page for those without the link.
 type pages struct {
-	app, lock *template.Template
-	css       template.CSS // of the locked page, which may fetch nothing
+	app  *template.Template
+	lock *look.Locked
 }
 
 func parsePages() (pages, error) {
@@ -32,27 +29,8 @@ func parsePages() (pages, error) {
 	if err != nil {
 		return pages{}, err
 	}
-	lock, err := template.ParseFS(assets, "assets/locked.html")
-	if err != nil {
-		return pages{}, err
-	}
-	css, err := assets.ReadFile("assets/locked.css")
-	if err != nil {
-		return pages{}, err
-	}
-	return pages{app: app, lock: lock, css: template.CSS(css)}, nil
-}
-
-func (p pages) asset(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	data, err := assets.ReadFile("assets/" + name)
-	kind := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}[path.Ext(name)]
-	if err != nil || kind == "" {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(data)
+	lock, err := look.NewLocked("bobbin", "http://127.0.0.1:8080/?token=…")
+	return pages{app: app, lock: lock}, err
 }
 
 // locked answers those without the cookie: in words to a browser that asks for a page, as JSON to the rest. The answer is
@@ -62,16 +40,11 @@ func (p pages) locked(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, schemas.CodeDenied, "this page is locked", "open the link that bobbin printed at start")
 		return
 	}
-	sum := sha256.Sum256([]byte(p.css))
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+
-		"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	w.Header().Set("Content-Type", mime.FormatMediaType("text/html", map[string]string{"charset": "utf-8"}))
 	status := http.StatusUnauthorized
 	if r.URL.Path == "/" && r.URL.RawQuery == "" {
 		status = http.StatusOK // nothing was asked for and nothing is refused: this is the front page
 	}
-	w.WriteHeader(status)
-	_ = p.lock.Execute(w, p.css)
+	p.lock.Serve(w, status)
 }
 
 func (d *Door) page(w http.ResponseWriter, r *http.Request) {

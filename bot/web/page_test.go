@@ -18,10 +18,7 @@ import (
 	"bobbin/schemas"
 )
 
-var (
-	shots      = flag.String("shots", "", "folder to write pictures of the page to")
-	screenshot = flag.String("screenshot", "", "file to write the picture of the README to")
-)
+var screenshot = flag.String("screenshot", "", "file to write the picture of the README to")
 
 const pasted = `{
   "mcpServers": {
@@ -36,85 +33,85 @@ const pasted = `{
 func TestPage_NewcomerPastesAndConfirms(t *testing.T) {
 	s := start(t)
 	b := open(t, s, 1280, 860, false)
-	b.until(`!document.querySelector("#scene").hidden && document.querySelector("#welcome").textContent.includes("No model")`)
-	b.until(`document.querySelector("#board").textContent.includes("No servers")`)
-	b.shot("newcomer-light")
+	b.Until(`!document.querySelector("#scene").hidden && document.querySelector("#welcome").textContent.includes("No model")`)
+	b.Until(`document.querySelector("#board").textContent.includes("No servers")`)
+	b.Shot("newcomer-light")
 
 	b.paste(pasted)
-	b.until(`document.querySelector("#say-hint").textContent.includes("nothing runs before you confirm")`)
-	b.shot("newcomer-pasted")
-	b.key(kb.Enter)
-	b.until(`!!document.querySelector(".card .diff")`)
+	b.Until(`document.querySelector("#say-hint").textContent.includes("nothing runs before you confirm")`)
+	b.Shot("newcomer-pasted")
+	b.Key(kb.Enter)
+	b.Until(`!!document.querySelector(".card .diff")`)
 	if got := s.last().Text; got != pasted {
 		t.Errorf("the bot got %q", got)
 	}
-	if got := b.text(`document.activeElement.className`); got != "card-title" {
+	if got := b.Text(`document.activeElement.className`); got != "card-title" {
 		t.Errorf("the focus is on %q, not on the heading", got)
 	}
-	if got := b.text(`document.body.innerText`); strings.Contains(got, "ghp_") {
+	if got := b.Text(`document.body.innerText`); strings.Contains(got, "ghp_") {
 		t.Error("the page shows the pasted secret")
 	}
-	b.until(`document.querySelector(".expires").textContent === "expires in 10 min"`)
-	if got := b.text(`document.querySelector(".dl.add").textContent`); !strings.HasPrefix(got, "+added: ") {
+	b.Until(`document.querySelector(".expires").textContent === "expires in 10 min"`)
+	if got := b.Text(`document.querySelector(".dl.add").textContent`); !strings.HasPrefix(got, "+added: ") {
 		t.Errorf("an added line reads %q", got)
 	}
-	b.shot("card-light")
+	b.Shot("card-light")
 
 	for range 9 { // by keyboard alone: to Confirm
-		if b.text(`document.activeElement.textContent`) == "Confirm" {
+		if b.Text(`document.activeElement.textContent`) == "Confirm" {
 			break
 		}
-		b.key(kb.Tab)
+		b.Key(kb.Tab)
 	}
-	b.shot("card-focus")
-	b.key(kb.Enter)
-	b.until(`document.querySelector(".settled")?.textContent.includes("You chose Confirm")`)
-	b.until(`document.querySelector("#log").textContent.includes("ready in 1.2 s")`)
-	b.until(`document.querySelector("#board .server-name")?.textContent === "github"`)
-	if n := b.text(`document.querySelectorAll("#log .choices button").length`); n != "0" {
+	b.Shot("card-focus")
+	b.Key(kb.Enter)
+	b.Until(`document.querySelector(".settled")?.textContent.includes("You chose Confirm")`)
+	b.Until(`document.querySelector("#log").textContent.includes("ready in 1.2 s")`)
+	b.Until(`document.querySelector("#board .server-name")?.textContent === "github"`)
+	if n := b.Text(`document.querySelectorAll("#log .choices button").length`); n != "0" {
 		t.Errorf("%s buttons are left on a used card", n)
 	}
-	b.shot("confirmed-light")
+	b.Shot("confirmed-light")
 
-	b.do(chromedp.Reload())
-	b.until(`document.querySelector("#log").textContent.includes("ready in 1.2 s") && document.querySelector(".settled").textContent.includes("You chose Confirm")`)
+	b.Do(chromedp.Reload())
+	b.Until(`document.querySelector("#log").textContent.includes("ready in 1.2 s") && document.querySelector(".settled").textContent.includes("You chose Confirm")`)
 }
 
 func TestPage_Form(t *testing.T) {
 	s := start(t)
 	s.servers, s.tools = crowd()
 	b := open(t, s, 1280, 900, false)
-	b.until(`document.querySelectorAll("#board .server").length === 8`)
-	b.click(`#board .server[data-key="local/github"]`)
-	b.until(`!!document.querySelector(".tool")`)
-	b.shot("servers-light")
-	b.click(`.tool[data-key="github.create_issue"]`)
-	b.until(`document.activeElement.name === "repo"`)
-	if got := b.text(`document.querySelector("[name=key]").type + " " + document.querySelector("[name=key]").autocomplete`); got != "password off" {
+	b.Until(`document.querySelectorAll("#board .server").length === 8`)
+	b.Click(`#board .server[data-key="local/github"]`)
+	b.Until(`!!document.querySelector(".tool")`)
+	b.Shot("servers-light")
+	b.Click(`.tool[data-key="github.create_issue"]`)
+	b.Until(`document.activeElement.name === "repo"`)
+	if got := b.Text(`document.querySelector("[name=key]").type + " " + document.querySelector("[name=key]").autocomplete`); got != "password off" {
 		t.Errorf("the field of a secret is %s", got)
 	}
-	b.shot("form-light")
-	b.key(kb.Enter)
-	b.until(`document.querySelector("[aria-invalid]")?.name === "repo"`)
-	b.fill(`[name=repo]`, "acme/site")
-	b.fill(`[name=title]`, "Broken link")
-	b.fill(`[name=key]`, "hunter2")
-	b.fill(`[name=assignees]`, "x")
-	b.click(`.form [type=submit]`)
-	b.until(`document.activeElement.name === "assignees"`)
-	b.shot("form-wrong")
-	b.fill(`[name=assignees]`, kb.Backspace+"2")
-	b.click(`.form [type=submit]`)
-	b.until(`document.querySelector("#log").textContent.includes("created issue 42")`)
+	b.Shot("form-light")
+	b.Key(kb.Enter)
+	b.Until(`document.querySelector("[aria-invalid]")?.name === "repo"`)
+	b.Fill(`[name=repo]`, "acme/site")
+	b.Fill(`[name=title]`, "Broken link")
+	b.Fill(`[name=key]`, "hunter2")
+	b.Fill(`[name=assignees]`, "x")
+	b.Click(`.form [type=submit]`)
+	b.Until(`document.activeElement.name === "assignees"`)
+	b.Shot("form-wrong")
+	b.Fill(`[name=assignees]`, kb.Backspace+"2")
+	b.Click(`.form [type=submit]`)
+	b.Until(`document.querySelector("#log").textContent.includes("created issue 42")`)
 	got, _ := json.Marshal(s.last().Action)
 	want, _ := json.Marshal(bot.Action{ID: "form-1", Values: map[string]string{"repo": "acme/site", "title": "Broken link", "key": "hunter2", "priority": "normal", "assignees": "2"}})
 	if string(got) != string(want) {
 		t.Errorf("the bot got %s, want %s", got, want)
 	}
-	if strings.Contains(b.text(`document.documentElement.outerHTML + [...document.querySelectorAll("input")].map((e) => e.value)`), "hunter2") {
+	if strings.Contains(b.Text(`document.documentElement.outerHTML + [...document.querySelectorAll("input")].map((e) => e.value)`), "hunter2") {
 		t.Error("the page kept a secret")
 	}
-	b.shot("result-light")
+	b.Shot("result-light")
 }
 
 func TestPage_Files(t *testing.T) {
@@ -125,24 +122,24 @@ func TestPage_Files(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.choose(file)
-	b.until(`document.querySelectorAll(".problem").length === 3`)
+	b.Until(`document.querySelectorAll(".problem").length === 3`)
 	if f := s.last().File; f == nil || f.Name != "mcp.json" || string(f.Data) != `{"mcpServers":{}}` {
 		t.Fatalf("the bot got %+v", s.last())
 	}
-	b.shot("mistakes-light")
-	b.text(`(() => {
+	b.Shot("mistakes-light")
+	b.Text(`(() => {
 		const d = new DataTransfer();
 		d.items.add(new File(["{}"], "dropped.json", { type: "application/json" }));
 		dispatchEvent(new DragEvent("dragenter", { dataTransfer: d }));
 	})()`)
-	b.until(`!document.querySelector("#drop").hidden`)
-	b.shot("drop-light")
-	b.text(`(() => {
+	b.Until(`!document.querySelector("#drop").hidden`)
+	b.Shot("drop-light")
+	b.Text(`(() => {
 		const d = new DataTransfer();
 		d.items.add(new File(["{}"], "dropped.json", { type: "application/json" }));
 		dispatchEvent(new DragEvent("drop", { dataTransfer: d, cancelable: true }));
 	})()`)
-	b.until(`document.querySelectorAll(".problem").length === 6 && document.querySelector("#drop").hidden`)
+	b.Until(`document.querySelectorAll(".problem").length === 6 && document.querySelector("#drop").hidden`)
 	if f := s.last().File; f == nil || f.Name != "dropped.json" {
 		t.Errorf("the bot got %+v", s.last())
 	}
@@ -150,9 +147,9 @@ func TestPage_Files(t *testing.T) {
 	dir := t.TempDir()
 	b.downloads(dir)
 	b.say("/mcp download")
-	b.until(`!!document.querySelector(".file button")`)
-	b.click(".file button")
-	b.until(`document.querySelector(".file [role=status]").textContent === "downloaded"`)
+	b.Until(`!!document.querySelector(".file button")`)
+	b.Click(".file button")
+	b.Until(`document.querySelector(".file [role=status]").textContent === "downloaded"`)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if data, err := os.ReadFile(filepath.Join(dir, "mcp.json")); err == nil && string(data) == `{"mcpServers":{}}` {
 			break
@@ -166,62 +163,62 @@ func TestPage_Files(t *testing.T) {
 func TestPage_Narrow(t *testing.T) {
 	s := start(t)
 	b := open(t, s, 360, 740, false)
-	b.shot("newcomer-360")
+	b.Shot("newcomer-360")
 	check := func(where string) {
 		t.Helper()
-		if got := b.text(`document.documentElement.scrollWidth + " " + [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && getComputedStyle(e).position !== "absolute" && !e.closest(".vh, pre")).map((e) => e.className || e.tagName).slice(0, 5)`); got != "360 " {
+		if got := b.Text(`document.documentElement.scrollWidth + " " + [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && getComputedStyle(e).position !== "absolute" && !e.closest(".vh, pre")).map((e) => e.className || e.tagName).slice(0, 5)`); got != "360 " {
 			t.Errorf("%s is wider than the window: %s", where, got)
 		}
 	}
 	check("the newcomer's page")
 	b.say(pasted)
-	b.until(`!!document.querySelector(".card .diff")`)
+	b.Until(`!!document.querySelector(".card .diff")`)
 	check("a card")
-	b.shot("card-360")
-	b.text(`document.querySelector(".choices").scrollIntoView()`)
-	b.shot("card-360-end")
+	b.Shot("card-360")
+	b.Text(`document.querySelector(".choices").scrollIntoView()`)
+	b.Shot("card-360-end")
 	s.set(crowd())
 	b.say("/mcp list")
-	b.until(`!!document.querySelector("#log table")`)
+	b.Until(`!!document.querySelector("#log table")`)
 	check("a list")
-	b.shot("list-360")
+	b.Shot("list-360")
 	b.say("/mcp call github.create_issue")
-	b.until(`!!document.querySelector("#log .form")`)
+	b.Until(`!!document.querySelector("#log .form")`)
 	check("a form")
-	b.shot("form-360")
-	b.click("#open-servers")
-	b.until(`document.activeElement.id === "servers-title" && document.querySelectorAll("#board .server").length === 8`)
+	b.Shot("form-360")
+	b.Click("#open-servers")
+	b.Until(`document.activeElement.id === "servers-title" && document.querySelectorAll("#board .server").length === 8`)
 	check("the servers")
-	b.shot("servers-360")
-	b.key(kb.Escape)
-	b.until(`document.activeElement.id === "open-servers" && !document.querySelector("main").inert`)
-	b.click("#open-servers")
-	b.click("#open-audit-too")
-	b.until(`!!document.querySelector("#audit-body table")`)
+	b.Shot("servers-360")
+	b.Key(kb.Escape)
+	b.Until(`document.activeElement.id === "open-servers" && !document.querySelector("main").inert`)
+	b.Click("#open-servers")
+	b.Click("#open-audit-too")
+	b.Until(`!!document.querySelector("#audit-body table")`)
 	check("the audit")
-	b.shot("audit-360")
+	b.Shot("audit-360")
 }
 
 func TestPage_Dark(t *testing.T) {
 	s := start(t)
 	s.servers, s.tools = crowd()
 	b := open(t, s, 1280, 860, true)
-	b.shot("start-dark")
+	b.Shot("start-dark")
 	b.say(pasted)
-	b.until(`!!document.querySelector(".card .diff")`)
-	b.shot("card-dark")
+	b.Until(`!!document.querySelector(".card .diff")`)
+	b.Shot("card-dark")
 	b.say("/mcp list")
-	b.until(`!!document.querySelector("#log table")`)
-	b.shot("list-dark")
+	b.Until(`!!document.querySelector("#log table")`)
+	b.Shot("list-dark")
 	b.say("/mcp call x")
-	b.until(`!!document.querySelector("#log .form")`)
-	b.shot("form-dark")
+	b.Until(`!!document.querySelector("#log .form")`)
+	b.Shot("form-dark")
 	b.say("/mcp remove github")
-	b.until(`!!document.querySelector(".bad")`)
-	b.shot("refused-dark")
-	b.click("#open-audit")
-	b.until(`!!document.querySelector("#audit-body table")`)
-	b.shot("audit-dark")
+	b.Until(`!!document.querySelector(".bad")`)
+	b.Shot("refused-dark")
+	b.Click("#open-audit")
+	b.Until(`!!document.querySelector("#audit-body table")`)
+	b.Shot("audit-dark")
 }
 
 // hostile is text that would be markup if it were not text, in every place that a reply has.
@@ -240,14 +237,14 @@ func TestPage_TextStaysText(t *testing.T) {
 				{File: &schemas.File{Name: hostile, MIME: hostile, Data: []byte(hostile)}}}}
 	}
 	b := open(t, s, 1280, 860, false)
-	b.until(`document.querySelectorAll("#board .server").length === 1`)
-	b.click("#board .server")
+	b.Until(`document.querySelectorAll("#board .server").length === 1`)
+	b.Click("#board .server")
 	b.say(hostile)
-	b.until(`!!document.querySelector("#log .card")`)
-	if n := b.text(`document.querySelectorAll("img, script:not([src])").length + " " + document.body.dataset.hacked`); n != "0 undefined" {
+	b.Until(`!!document.querySelector("#log .card")`)
+	if n := b.Text(`document.querySelectorAll("img, script:not([src])").length + " " + document.body.dataset.hacked`); n != "0 undefined" {
 		t.Errorf("markup came through: %s", n)
 	}
-	if n := b.text(`document.querySelector("#log").textContent.split("onerror").length`); n == "1" {
+	if n := b.Text(`document.querySelector("#log").textContent.split("onerror").length`); n == "1" {
 		t.Error("the text is not shown at all")
 	}
 }
@@ -257,35 +254,35 @@ func TestPage_NoticesAndExpiry(t *testing.T) {
 	b := open(t, s, 1100, 800, false)
 	c := card(time.Now().Add(3 * time.Second))
 	s.notify(t, bot.Notice{Thread: "web-default", Reply: c})
-	b.until(`/expires in [123] s/.test(document.querySelector(".expires")?.textContent)`)
-	if got := b.text(`document.activeElement.id`); got != "say" {
+	b.Until(`/expires in [123] s/.test(document.querySelector(".expires")?.textContent)`)
+	if got := b.Text(`document.activeElement.id`); got != "say" {
 		t.Errorf("a notice took the focus to %q", got)
 	}
-	b.until(`document.querySelector(".card").textContent.includes("has expired") && [...document.querySelectorAll(".choices button")].every((b) => b.disabled)`)
-	b.shot("expired-light")
+	b.Until(`document.querySelector(".card").textContent.includes("has expired") && [...document.querySelectorAll(".choices button")].every((b) => b.disabled)`)
+	b.Shot("expired-light")
 	s.notify(t, bot.Notice{Thread: "web-default", Reply: bot.Reply{Replace: "card-1", Blocks: []bot.Block{{Text: "@bob confirmed it in Discord"}}}})
-	b.until(`document.querySelector(".settled").textContent.includes("Settled, see below") && document.querySelector("#log").textContent.includes("@bob")`)
+	b.Until(`document.querySelector(".settled").textContent.includes("Settled, see below") && document.querySelector("#log").textContent.includes("@bob")`)
 }
 
 func TestPage_CompletesCommands(t *testing.T) {
 	s := start(t)
 	b := open(t, s, 1100, 800, false)
 	b.paste("/mcp l")
-	b.until(`!document.querySelector("#lines").hidden`)
-	b.key(kb.Backspace)
-	b.until(`document.querySelectorAll("#lines li").length === 6`)
-	b.key(kb.ArrowDown)
-	b.key(kb.ArrowDown)
-	b.shot("commands-light")
-	b.key(kb.ArrowDown)
-	b.key(kb.Enter)
-	b.until(`document.querySelector("#say").value === "/mcp list"`)
-	b.key(kb.Enter)
-	b.until(`!!document.querySelector("#log table")`)
-	b.shot("list-light")
-	b.key("a")
-	b.key(kb.Enter, chromedp.ModifierShift)
-	b.until(`document.querySelector("#say").value === "a\n"`)
+	b.Until(`!document.querySelector("#lines").hidden`)
+	b.Key(kb.Backspace)
+	b.Until(`document.querySelectorAll("#lines li").length === 6`)
+	b.Key(kb.ArrowDown)
+	b.Key(kb.ArrowDown)
+	b.Shot("commands-light")
+	b.Key(kb.ArrowDown)
+	b.Key(kb.Enter)
+	b.Until(`document.querySelector("#say").value === "/mcp list"`)
+	b.Key(kb.Enter)
+	b.Until(`!!document.querySelector("#log table")`)
+	b.Shot("list-light")
+	b.Key("a")
+	b.Key(kb.Enter, chromedp.ModifierShift)
+	b.Until(`document.querySelector("#say").value === "a\n"`)
 }
 
 // audit of what a reader of screens needs, and of the colours as they are computed.
@@ -333,7 +330,7 @@ func TestPage_Accessible(t *testing.T) {
 					Wrong []string
 					Least string
 				}
-				if err := json.Unmarshal([]byte(b.text(accessibility)), &out); err != nil {
+				if err := json.Unmarshal([]byte(b.Text(accessibility)), &out); err != nil {
 					t.Fatal(err)
 				}
 				for _, w := range out.Wrong {
@@ -343,19 +340,19 @@ func TestPage_Accessible(t *testing.T) {
 			}
 			look("newcomer")
 			s.set(crowd())
-			b.until(`document.querySelectorAll("#board .server").length === 8`)
+			b.Until(`document.querySelectorAll("#board .server").length === 8`)
 			for i := range 3 {
-				b.text(fmt.Sprintf(`document.querySelectorAll("#board .server")[%d].click()`, i))
+				b.Text(fmt.Sprintf(`document.querySelectorAll("#board .server")[%d].click()`, i))
 			}
 			for _, line := range []string{pasted, "/mcp list", "/mcp call x", "/mcp remove x", "/mcp download"} {
 				b.say(line)
 			}
-			b.until(`!!document.querySelector(".file")`)
+			b.Until(`!!document.querySelector(".file")`)
 			b.choose(writeTemp(t))
-			b.until(`!!document.querySelector(".problem")`)
+			b.Until(`!!document.querySelector(".problem")`)
 			look("conversation")
-			b.click("#open-audit")
-			b.until(`!!document.querySelector("#audit-body table")`)
+			b.Click("#open-audit")
+			b.Until(`!!document.querySelector("#audit-body table")`)
 			look("audit")
 		})
 	}
@@ -373,14 +370,12 @@ func writeTemp(t *testing.T) string {
 func TestPage_SaysWhenBobbinIsGone(t *testing.T) {
 	s := start(t)
 	b := open(t, s, 900, 700, false)
-	b.mu.Lock()
-	b.quiet = true // the browser logs that it cannot connect
-	b.mu.Unlock()
+	b.Quiet() // the browser logs that it cannot connect
 	s.stop()
-	b.until(`!document.querySelector("#line").hidden && document.querySelector("#line").textContent.includes("lost")`)
+	b.Until(`!document.querySelector("#line").hidden && document.querySelector("#line").textContent.includes("lost")`)
 	b.say("hello")
-	b.until(`document.querySelector("#log").textContent.includes("cannot be reached")`)
-	b.shot("lost-light")
+	b.Until(`document.querySelector("#log").textContent.includes("cannot be reached")`)
+	b.Shot("lost-light")
 }
 
 func TestPage_ProgressAndStop(t *testing.T) {
@@ -392,11 +387,11 @@ func TestPage_ProgressAndStop(t *testing.T) {
 		return bot.Reply{Bad: true, Code: schemas.CodeUnknown, Blocks: []bot.Block{{Text: "stopped; whether it ran is unknown"}}}
 	}
 	b.paste("/mcp reload")
-	b.key(kb.Enter)
-	b.until(`document.querySelector(".pending-text")?.textContent === "github is starting …"`)
-	b.shot("progress-light")
-	b.click(".pending button")
-	b.until(`document.querySelector(".bad .tag-bad")?.textContent.includes("Outcome unknown") && !document.querySelector(".pending")`)
+	b.Key(kb.Enter)
+	b.Until(`document.querySelector(".pending-text")?.textContent === "github is starting …"`)
+	b.Shot("progress-light")
+	b.Click(".pending button")
+	b.Until(`document.querySelector(".bad .tag-bad")?.textContent.includes("Outcome unknown") && !document.querySelector(".pending")`)
 }
 
 // TestScreenshot writes the picture of the README: go test ./bot/web -run Screenshot -screenshot ../../docs/page.png
@@ -425,11 +420,11 @@ func TestScreenshot(t *testing.T) {
 		return r
 	}
 	b := open(t, s, 1280, 820, false)
-	b.do(chromedp.EmulateViewport(1280, 820, chromedp.EmulateScale(2)))
+	b.Do(chromedp.EmulateViewport(1280, 820, chromedp.EmulateScale(2)))
 	b.say(pasted)
-	b.until(`!!document.querySelector(".card .diff")`)
-	b.text(`document.querySelector("#say").focus()`)
-	b.picture(*screenshot)
+	b.Until(`!!document.querySelector(".card .diff")`)
+	b.Text(`document.querySelector("#say").focus()`)
+	b.Picture(*screenshot)
 }
 
 func TestPage_RefusedFormComesBackFilled(t *testing.T) {
@@ -452,19 +447,19 @@ func TestPage_RefusedFormComesBackFilled(t *testing.T) {
 		return bot.Reply{Replace: "two", Blocks: []bot.Block{{Text: "files is ready"}}}
 	}
 	b.say("/mcp edit files")
-	b.fill(`[name=args]`, `-y "x`)
-	b.click(`[name=dry]`)
-	b.fill(`[name=key]`, "hunter2")
-	b.click(`.form [type=submit]`)
-	b.until(`document.querySelector("#log").textContent.includes("has a mistake") && document.querySelectorAll(".form").length === 1`)
-	b.until(`document.activeElement.name === "args"`)
-	if got := b.text(`["args", "key"].map((n) => document.querySelector("[name=" + n + "]").value) + " " + document.querySelector("[name=dry]").checked`); got != `-y "x, true` {
+	b.Fill(`[name=args]`, `-y "x`)
+	b.Click(`[name=dry]`)
+	b.Fill(`[name=key]`, "hunter2")
+	b.Click(`.form [type=submit]`)
+	b.Until(`document.querySelector("#log").textContent.includes("has a mistake") && document.querySelectorAll(".form").length === 1`)
+	b.Until(`document.activeElement.name === "args"`)
+	if got := b.Text(`["args", "key"].map((n) => document.querySelector("[name=" + n + "]").value) + " " + document.querySelector("[name=dry]").checked`); got != `-y "x, true` {
 		t.Errorf("the form came back with %q", got)
 	}
-	b.fill(`[name=args]`, `"`)
-	b.key(kb.Enter)
-	b.until(`document.querySelector("#log").textContent.includes("files is ready")`)
-	b.until(`document.activeElement.id === "say"`) // the button that was pressed is gone, the focus is not
+	b.Fill(`[name=args]`, `"`)
+	b.Key(kb.Enter)
+	b.Until(`document.querySelector("#log").textContent.includes("files is ready")`)
+	b.Until(`document.activeElement.id === "say"`) // the button that was pressed is gone, the focus is not
 	if got := s.last().Action.Values["args"]; got != `-y "x"` {
 		t.Errorf("the bot got %q", got)
 	}

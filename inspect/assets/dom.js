@@ -1,29 +1,7 @@
-// Elements are made here and nowhere else, always with text as text: there is no innerHTML on this page.
+// What this page draws beside what all of bobbin's pages do.
+import { announce, h } from "./base.js";
 
-export function h(tag, props, ...children) {
-  const el = document.createElement(tag);
-  for (const [k, v] of Object.entries(props ?? {})) {
-    if (v === undefined || v === null || v === false) continue;
-    if (k.startsWith("on")) el.addEventListener(k.slice(2), v);
-    else if (k === "class") el.className = v;
-    else if (v === true) el.setAttribute(k, "");
-    else el.setAttribute(k, v);
-  }
-  el.append(...children.flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false));
-  return el;
-}
-
-export const $ = (id) => document.getElementById(id);
-
-let last = 0;
-export const unique = (prefix) => `${prefix}-${++last}`;
-
-export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
-
-export function bytes(n) {
-  if (n < 1024) return `${n} B`;
-  return n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`;
-}
+export * from "./base.js";
 
 export const took = (ms) => ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 
@@ -62,9 +40,21 @@ export function pretty(text) {
   return out;
 }
 
-let saying;
-// announce tells a screen reader what changed by itself.
-export function announce(text) {
-  clearTimeout(saying);
-  saying = setTimeout(() => { $("status").textContent = text; }, 100);
+// copier is a button that puts text on the clipboard and says what became of it.
+export function copier(text, label) {
+  const button = h("button", { type: "button", class: "small copy", onclick: async () => {
+    let said = "Copied";
+    try { await navigator.clipboard.writeText(text()); } catch { said = "The browser forbids it"; }
+    button.textContent = said;
+    announce(said);
+    setTimeout(() => { button.textContent = label; }, 2000);
+  } }, label);
+  return button;
+}
+
+// save lets the browser keep something as a file, under the last part of a name.
+export function save(data, name) {
+  const url = URL.createObjectURL(new Blob([data]));
+  h("a", { href: url, download: name.split("/").at(-1).replace(/[^\w.-]/g, "_") || "file" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
