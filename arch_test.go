@@ -60,6 +60,7 @@ var rooms = map[string][]string{
 	"internal/engine":           nil,
 	"internal/durable":          nil,
 	"internal/jsonscan":         nil,
+	"internal/lazy":             nil,
 	"internal/leash":            nil,
 	"internal/safehttp":         nil,
 	"internal/socket":           nil,
@@ -68,7 +69,7 @@ var rooms = map[string][]string{
 }
 
 // leaves may be imported by every room, and import none.
-var leaves = []string{"internal/durable", "internal/jsonscan", "internal/leash", "internal/look", "internal/safehttp", "internal/socket"}
+var leaves = []string{"internal/durable", "internal/jsonscan", "internal/lazy", "internal/leash", "internal/look", "internal/safehttp", "internal/socket"}
 
 // only lists libraries that stay in few rooms, with the reason.
 var only = map[string]struct {
@@ -177,6 +178,53 @@ func TestBannedCalls(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLazyRegexps compiles what lazy.Regexp compiles only when somebody needs it.
+func TestLazyRegexps(t *testing.T) {
+	found := 0
+	for _, f := range goFiles(t) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if sel, ok := call.Fun.(*ast.SelectorExpr); !ok || sel.Sel.Name != "Regexp" || exprName(sel.X) != "lazy" {
+				return true
+			}
+			found++
+			if expr, ok := literal(call.Args[0]); !ok {
+				t.Errorf("%s: an expression of lazy.Regexp is put together from literals, so that a test can compile it", f.name)
+			} else if _, err := regexp.Compile(expr); err != nil {
+				t.Errorf("%s: %v", f.name, err)
+			}
+			return true
+		})
+	}
+	if found == 0 {
+		t.Error("there is none")
+	}
+}
+
+func exprName(e ast.Expr) string {
+	if id, ok := e.(*ast.Ident); ok {
+		return id.Name
+	}
+	return ""
+}
+
+// literal is the text of string literals that are added.
+func literal(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil
+	case *ast.BinaryExpr:
+		x, okX := literal(e.X)
+		y, okY := literal(e.Y)
+		return x + y, okX && okY && e.Op == token.ADD
+	}
+	return "", false
 }
 
 // TestDocs checks that every path and command that a guide names exists.

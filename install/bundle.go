@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -52,11 +52,11 @@ func (in *Installer) Bundle(ctx context.Context, thread schemas.ThreadID, member
 	return b.plan, b.stage(ctx)
 }
 
-var notInName = regexp.MustCompile(`[^A-Za-z0-9@/._-]+`)
+var notInName = lazy.Regexp(`[^A-Za-z0-9@/._-]+`)
 
 // bundleName makes a server's name out of a manifest's, which may be any text.
 func bundleName(s string) string {
-	s = suggest(strings.Trim(notInName.ReplaceAllString(s, "-"), "-._/@"))
+	s = suggest(strings.Trim(notInName().ReplaceAllString(s, "-"), "-._/@"))
 	if !schemas.ValidName(s) {
 		return "bundle"
 	}

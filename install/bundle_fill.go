@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -23,11 +23,11 @@ type filling struct {
 	form
 }
 
-var braces = regexp.MustCompile(`\$\{([^{}]*)\}`)
+var braces = lazy.Regexp(`\$\{([^{}]*)\}`)
 
 // fill replaces every variable of a text once (MCPB, MANIFEST.md, "Variable Substitution").
 func (f *filling) fill(ptr, text string) string {
-	return braces.ReplaceAllStringFunc(text, func(ref string) string {
+	return braces().ReplaceAllStringFunc(text, func(ref string) string {
 		name := ref[2 : len(ref)-1]
 		if key, ok := strings.CutPrefix(name, "user_config."); ok {
 			if _, known := f.options[key]; !known {
@@ -64,7 +64,7 @@ func (f *filling) place(name string) (string, bool) {
 
 // known fills in what needs no asking and leaves the rest.
 func (f *filling) known(text string) string {
-	return braces.ReplaceAllStringFunc(text, func(ref string) string {
+	return braces().ReplaceAllStringFunc(text, func(ref string) string {
 		if t, ok := f.place(ref[2 : len(ref)-1]); ok {
 			return t
 		}
@@ -90,13 +90,13 @@ func (f *filling) start(s start) start {
 	return out
 }
 
-var home = regexp.MustCompile(`\$\{(?:HOME|DESKTOP|DOCUMENTS|DOWNLOADS)\}`)
+var home = lazy.Regexp(`\$\{(?:HOME|DESKTOP|DOCUMENTS|DOWNLOADS)\}`)
 
-var notInID = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var notInID = lazy.Regexp(`[^A-Za-z0-9]+`)
 
 // id names the input of a value: WEATHER_API_KEY for api_key of weather.
 func (f *filling) id(key string) string {
-	id := strings.ToUpper(notInID.ReplaceAllString(key, "_"))
+	id := strings.ToUpper(notInID().ReplaceAllString(key, "_"))
 	if !strings.HasPrefix(id, f.prefix) {
 		id = f.prefix + id
 	}
@@ -109,10 +109,10 @@ func (f *filling) id(key string) string {
 
 // prefixOf makes the beginning of a server's input ids out of its name.
 func prefixOf(server string) string {
-	return strings.ToUpper(strings.Trim(notInID.ReplaceAllString(server, "_"), "_")) + "_"
+	return strings.ToUpper(strings.Trim(notInID().ReplaceAllString(server, "_"), "_")) + "_"
 }
 
-var secretWord = regexp.MustCompile(`(?i)(?:key|token|secret|passw|passphrase|credential)`)
+var secretWord = lazy.Regexp(`(?i)(?:key|token|secret|passw|passphrase|credential)`)
 
 // inputs declares what has to be asked for, and says which of it may stay empty.
 func (f *filling) inputs(server string) (asked []schemas.Input, optional []string, notes []schemas.Note) {
@@ -131,7 +131,7 @@ func (f *filling) inputs(server string) (asked []schemas.Input, optional []strin
 			f.wrong(pointer("/user_config", key), "", "is called like %s", quoted(before))
 		}
 		taken[in.ID] = key
-		in.Password = o.sensitive || o.kind == "string" && secretWord.MatchString(key) && len(o.def) == 0
+		in.Password = o.sensitive || o.kind == "string" && secretWord().MatchString(key) && len(o.def) == 0
 		if len(o.def) > 0 && !in.Password {
 			in.Default = f.known(o.def[0])
 		}
@@ -142,7 +142,7 @@ func (f *filling) inputs(server string) (asked []schemas.Input, optional []strin
 			in.Description = strings.TrimSpace(in.Description + between(o))
 		case "directory", "file":
 			note(schemas.NotePath, "%s is a path in your sandbox, such as %s; it cannot reach files of your own machine", in.ID, path.Join(f.workspace, "data"))
-			if o.kind == "directory" && !in.Password && (home.MatchString(strings.Join(o.def, "")) || in.Default == "" && o.required) {
+			if o.kind == "directory" && !in.Password && (home().MatchString(strings.Join(o.def, "")) || in.Default == "" && o.required) {
 				in.Default = f.workspace // a "Desktop" does not exist there
 			}
 		}

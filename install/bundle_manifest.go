@@ -8,12 +8,12 @@ import (
 	"io"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -178,7 +178,7 @@ func inBundle(p string) (string, bool) {
 	return p, badPath(p) == ""
 }
 
-var variable = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,127}\z`)
+var variable = lazy.Regexp(`\A[A-Za-z_][A-Za-z0-9_]{0,127}\z`)
 
 func (f *form) environment(at string, env map[string]string) {
 	if len(env) > maxVariables {
@@ -186,7 +186,7 @@ func (f *form) environment(at string, env map[string]string) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(env)) {
-		if !variable.MatchString(k) {
+		if !variable().MatchString(k) {
 			f.wrong(pointer(at+"/env", k), "letters, digits and underscores", "%s cannot be the name of a variable", quoted(k))
 		}
 	}

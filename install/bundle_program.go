@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"bobbin/internal/lazy"
 )
 
 // system is what programs must be made for, in the words of Node.js' process.platform and process.arch; "" = unknown.
@@ -117,11 +118,11 @@ func (a *archived) natives() []system {
 	return all
 }
 
-var leastVersion = regexp.MustCompile(`>=\s*v?(\d{1,6})(?:\.(\d{1,6}))?`)
+var leastVersion = lazy.Regexp(`>=\s*v?(\d{1,6})(?:\.(\d{1,6}))?`)
 
 // older reports whether a version is below the ">=X.Y" of a requirement; requirements of other forms are not understood.
 func older(version, requirement string) bool {
-	m := leastVersion.FindStringSubmatch(requirement)
+	m := leastVersion().FindStringSubmatch(requirement)
 	major, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(version), "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	a, err := strconv.Atoi(major)

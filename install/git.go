@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -67,7 +67,7 @@ func refName(r request) string {
 
 // commitOf asks which commit a ref stands for; a tag goes before a branch of the same name, as in git.
 func commitOf(ctx context.Context, j *job, r request) (string, error) {
-	if commit.MatchString(r.version) {
+	if commit().MatchString(r.version) {
 		return r.version, nil
 	}
 	refs := []string{"refs/tags/" + r.version + "^{}", "refs/tags/" + r.version, "refs/heads/" + r.version}
@@ -80,7 +80,7 @@ func commitOf(ctx context.Context, j *job, r request) (string, error) {
 	}
 	found := map[string]string{}
 	for line := range strings.Lines(out) {
-		if sha, ref, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && commit.MatchString(sha) {
+		if sha, ref, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && commit().MatchString(sha) {
 			found[ref] = sha
 		}
 	}
@@ -109,7 +109,7 @@ func (t tree) has(name string) (bool, error) {
 	return done.Code == 0, err
 }
 
-var envLine = regexp.MustCompile(`(?m)^#?\s*(?:export\s+)?([A-Z][A-Z0-9_]{2,63})=`)
+var envLine = lazy.Regexp(`(?m)^#?\s*(?:export\s+)?([A-Z][A-Z0-9_]{2,63})=`)
 
 // env finds names in the README's examples and in an example of an .env file; that they cannot be read is no harm.
 func (t tree) env() []string {
@@ -120,7 +120,7 @@ func (t tree) env() []string {
 		}
 		if done, err := t.j.end(t.ctx, "git", "-C", t.dir, "show", t.sha+":"+name); err == nil && done.Code == 0 {
 			if strings.HasPrefix(name, ".env") {
-				for _, m := range envLine.FindAllStringSubmatch(done.Stdout, 32) {
+				for _, m := range envLine().FindAllStringSubmatch(done.Stdout, 32) {
 					text.WriteString("env: {" + m[1] + ": x}\n")
 				}
 				continue

@@ -9,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -280,13 +280,13 @@ func (in *Installer) write(ctx context.Context, j *job, dir string, f file) erro
 	return nil
 }
 
-var segment = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\z`)
+var segment = lazy.Regexp(`\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\z`)
 
 // Folder gives the folder that a definition's program was installed in; ok is false for one that Install did not give.
 func (in *Installer) Folder(s schemas.Server) (folder string, ok bool) {
 	for _, t := range append([]string{s.Cwd, s.Command}, s.Args...) {
 		rest, found := strings.CutPrefix(t, in.base+"/")
-		if name, _, _ := strings.Cut(rest, "/"); found && segment.MatchString(name) {
+		if name, _, _ := strings.Cut(rest, "/"); found && segment().MatchString(name) {
 			return path.Join(in.base, name), true
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"maps"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -28,7 +28,7 @@ type npmView struct {
 }
 
 // Subresource Integrity (W3C), the algorithms that npm still trusts.
-var sri = regexp.MustCompile(`\Asha(?:512|384)-[A-Za-z0-9+/]{64,88}={0,2}\z`)
+var sri = lazy.Regexp(`\Asha(?:512|384)-[A-Za-z0-9+/]{64,88}={0,2}\z`)
 
 func (in *Installer) npm(ctx context.Context, j *job, r request, p *schemas.PackagePlan) error {
 	asked := r.version
@@ -123,10 +123,10 @@ func viewed(ctx context.Context, j *job, what string) (npmView, error) {
 	case json.Unmarshal([]byte(out), &v) != nil:
 		return v, failed("npm's answer about " + what + " cannot be read")
 	}
-	if m := npmForm.FindStringSubmatch(v.Name + "@" + v.Version); m == nil || m[1] != v.Name || !strings.HasPrefix(what, v.Name+"@") {
+	if m := npmForm().FindStringSubmatch(v.Name + "@" + v.Version); m == nil || m[1] != v.Name || !strings.HasPrefix(what, v.Name+"@") {
 		return v, failed("npm answered for another package than " + what)
 	}
-	if !sri.MatchString(v.Integrity) {
+	if !sri().MatchString(v.Integrity) {
 		return v, failed("no integrity is known for " + v.Name + "@" + v.Version + ", so it cannot be pinned")
 	}
 	return v, nil
@@ -167,12 +167,12 @@ func binsOf(raw json.RawMessage, bare string) map[string]string {
 	return out
 }
 
-var filePath = regexp.MustCompile(`\A[A-Za-z0-9_@.+-][A-Za-z0-9_@.+ -]*(?:/[A-Za-z0-9_@.+-][A-Za-z0-9_@.+ -]*)*\z`)
+var filePath = lazy.Regexp(`\A[A-Za-z0-9_@.+-][A-Za-z0-9_@.+ -]*(?:/[A-Za-z0-9_@.+-][A-Za-z0-9_@.+ -]*)*\z`)
 
 // inside cleans a path and reports whether it stays under where it starts.
 func inside(p string) (string, bool) {
 	p = path.Clean(strings.TrimPrefix(p, "./"))
-	ok := filePath.MatchString(p) && p != "." && p != ".." && !strings.HasPrefix(p, "../") && !strings.HasPrefix(p, "-") && len(p) <= 300
+	ok := filePath().MatchString(p) && p != "." && p != ".." && !strings.HasPrefix(p, "../") && !strings.HasPrefix(p, "-") && len(p) <= 300
 	return p, ok
 }
 
@@ -294,15 +294,15 @@ func readLock(p schemas.PackagePlan) func(string) ([]schemas.Note, error) {
 }
 
 var (
-	envBlock = regexp.MustCompile(`(?s)["']?env["']?\s*:\s*\{([^{}]*)\}`)
-	envKey   = regexp.MustCompile(`["']?\b([A-Z][A-Z0-9_]{2,63})["']?\s*:`)
+	envBlock = lazy.Regexp(`(?s)["']?env["']?\s*:\s*\{([^{}]*)\}`)
+	envKey   = lazy.Regexp(`["']?\b([A-Z][A-Z0-9_]{2,63})["']?\s*:`)
 )
 
 // documented finds the names in the "env" blocks of the examples in a README.
 func documented(readme string) []string {
 	var names []string
-	for _, block := range envBlock.FindAllStringSubmatch(readme, 32) {
-		for _, m := range envKey.FindAllStringSubmatch(block[1], 32) {
+	for _, block := range envBlock().FindAllStringSubmatch(readme, 32) {
+		for _, m := range envKey().FindAllStringSubmatch(block[1], 32) {
 			if !slices.Contains(names, m[1]) && len(names) < 32 {
 				names = append(names, m[1])
 			}

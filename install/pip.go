@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -52,8 +52,8 @@ print(m["name"]+"=="+m["version"])
 `
 
 var (
-	sha256Form = regexp.MustCompile(`\A[0-9a-f]{64}\z`)
-	wordForm   = regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\z`)
+	sha256Form = lazy.Regexp(`\A[0-9a-f]{64}\z`)
+	wordForm   = lazy.Regexp(`\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\z`)
 )
 
 func (in *Installer) pip(ctx context.Context, j *job, r request, p *schemas.PackagePlan) error {
@@ -145,7 +145,7 @@ func dryRun(ctx context.Context, j *job, python, dir string, r request) (pipFoun
 	if err != nil {
 		return f, err
 	}
-	m := pipForm.FindStringSubmatch(strings.TrimSpace(exact))
+	m := pipForm().FindStringSubmatch(strings.TrimSpace(exact))
 	if m == nil || m[2] != "" || m[3] == "" || normal(m[1]) != normal(r.name) {
 		return f, failed("pip's answer about " + what + " cannot be read")
 	}
@@ -175,7 +175,7 @@ func unreached(stderr string) string {
 func requirements(items [][3]string) ([]byte, error) {
 	var b strings.Builder
 	for _, i := range items {
-		if m := pipForm.FindStringSubmatch(i[0] + "==" + i[1]); m == nil || m[2] != "" || !sha256Form.MatchString(i[2]) {
+		if m := pipForm().FindStringSubmatch(i[0] + "==" + i[1]); m == nil || m[2] != "" || !sha256Form().MatchString(i[2]) {
 			return nil, failed("no hash is known for " + schemas.Clean(i[0], true) + ", so it cannot be pinned")
 		}
 		fmt.Fprintf(&b, "%s==%s --hash=sha256:%s\n", i[0], i[1], i[2])
@@ -188,11 +188,11 @@ func pythonProgram(p *schemas.PackagePlan, name string, scripts map[string]strin
 	bin := path.Join(p.Folder, "bin")
 	known := map[string]string{}
 	for s := range scripts {
-		if wordForm.MatchString(s) {
+		if wordForm().MatchString(s) {
 			known[s] = s
 		}
 	}
-	if len(known) == 0 && len(modules) == 1 && wordForm.MatchString(modules[0]) && p.Spec.Program == "" {
+	if len(known) == 0 && len(modules) == 1 && wordForm().MatchString(modules[0]) && p.Spec.Program == "" {
 		p.Server.Command, p.Server.Args = path.Join(bin, "python"), []string{"-m", modules[0]}
 		return nil
 	}
@@ -207,7 +207,7 @@ func there(file string) check {
 
 func readPip(out string, r request) (pipFound, error) {
 	var f pipFound
-	if json.Unmarshal([]byte(out), &f) != nil || normal(f.Name) != normal(r.name) || len(f.Items) == 0 || !sha256Form.MatchString(f.SHA256) {
+	if json.Unmarshal([]byte(out), &f) != nil || normal(f.Name) != normal(r.name) || len(f.Items) == 0 || !sha256Form().MatchString(f.SHA256) {
 		return f, failed("pip's answer about " + r.name + " cannot be read")
 	}
 	for _, i := range f.Items {
@@ -218,7 +218,7 @@ func readPip(out string, r request) (pipFound, error) {
 	return f, failed("pip gave another file of " + r.name + " than it named")
 }
 
-var separators = regexp.MustCompile(`[-_.]+`)
+var separators = lazy.Regexp(`[-_.]+`)
 
 // normal is a project's name in the form of PEP 503.
-func normal(name string) string { return strings.ToLower(separators.ReplaceAllString(name, "-")) }
+func normal(name string) string { return strings.ToLower(separators().ReplaceAllString(name, "-")) }

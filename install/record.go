@@ -56,7 +56,7 @@ func (in *Installer) Upgrade(ctx context.Context, thread schemas.ThreadID, membe
 	switch {
 	case version != "":
 		was.Spec += sign + version
-	case from.Kind == schemas.Git && req.version != "" && !commit.MatchString(req.version), from.Kind == schemas.NPM && req.version != "" && req.version != from.Version:
+	case from.Kind == schemas.Git && req.version != "" && !commit().MatchString(req.version), from.Kind == schemas.NPM && req.version != "" && req.version != from.Version:
 		was.Spec += sign + req.version // a branch or a tag that moves
 	}
 	was.Name, was.Program = s.Name, from.Program

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"regexp"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -20,14 +20,14 @@ type request struct {
 
 // The forms are narrower than what the tools accept: npm-package-arg, PEP 508 with PEP 440 "==", git-check-ref-format.
 var (
-	npmForm = regexp.MustCompile(`\A((?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*)(?:@([A-Za-z0-9][A-Za-z0-9._+-]*))?\z`)
-	pipForm = regexp.MustCompile(`\A([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(\[[A-Za-z0-9][A-Za-z0-9._,-]*\])?(?:==([A-Za-z0-9][A-Za-z0-9._+!-]*))?\z`)
-	refForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/+-]{0,99}\z`)
+	npmForm = lazy.Regexp(`\A((?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*)(?:@([A-Za-z0-9][A-Za-z0-9._+-]*))?\z`)
+	pipForm = lazy.Regexp(`\A([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(\[[A-Za-z0-9][A-Za-z0-9._,-]*\])?(?:==([A-Za-z0-9][A-Za-z0-9._+!-]*))?\z`)
+	refForm = lazy.Regexp(`\A[A-Za-z0-9][A-Za-z0-9._/+-]{0,99}\z`)
 	// a name that ends so is taken for a file in the current folder
-	archive  = regexp.MustCompile(`(?i)\.(?:tgz|tar|tar\.[a-z0-9]+|zip|whl|tbz|txz|tlz)\z`)
-	hostForm = regexp.MustCompile(`\A[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?\z`)
-	pathForm = regexp.MustCompile(`\A(?:/[A-Za-z0-9_~][A-Za-z0-9._~+-]*)+/?\z`)
-	commit   = regexp.MustCompile(`\A[0-9a-f]{40}\z`)
+	archive  = lazy.Regexp(`(?i)\.(?:tgz|tar|tar\.[a-z0-9]+|zip|whl|tbz|txz|tlz)\z`)
+	hostForm = lazy.Regexp(`\A[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?\z`)
+	pathForm = lazy.Regexp(`\A(?:/[A-Za-z0-9_~][A-Za-z0-9._~+-]*)+/?\z`)
+	commit   = lazy.Regexp(`\A[0-9a-f]{40}\z`)
 )
 
 const maxSpec = 300
@@ -48,16 +48,16 @@ func parse(s schemas.Package) (request, error) {
 }
 
 func parseNPM(s string) (request, error) {
-	m := npmForm.FindStringSubmatch(s)
-	if m == nil || len(m[1]) > 214 || archive.MatchString(m[1]) || archive.MatchString(m[2]) {
+	m := npmForm().FindStringSubmatch(s)
+	if m == nil || len(m[1]) > 214 || archive().MatchString(m[1]) || archive().MatchString(m[2]) {
 		return request{}, invalid("npm: "+quoted(s)+" is no package", "NAME, @SCOPE/NAME, NAME@VERSION or NAME@TAG")
 	}
 	return request{name: m[1], version: m[2]}, nil
 }
 
 func parsePip(s string) (request, error) {
-	m := pipForm.FindStringSubmatch(s)
-	if m == nil || archive.MatchString(m[1]) {
+	m := pipForm().FindStringSubmatch(s)
+	if m == nil || archive().MatchString(m[1]) {
 		return request{}, invalid("pip: "+quoted(s)+" is no package", "NAME, NAME==VERSION or NAME[EXTRA]==VERSION")
 	}
 	return request{name: m[1], extras: m[2], version: m[3]}, nil
@@ -71,9 +71,9 @@ func parseGit(s string) (request, error) {
 		return request{}, invalid("git installs need an https:// URL", "https://HOST/OWNER/REPOSITORY, with #BRANCH, #TAG or #COMMIT if you like")
 	case u.User != nil || strings.Contains(raw, "@"):
 		return request{}, invalid("git: the URL must not hold a name or password", "only public repositories can be installed")
-	case !hostForm.MatchString(u.Host) || !pathForm.MatchString(u.Path) || raw != "https://"+u.Host+u.Path || strings.Contains(u.Path, ".."):
+	case !hostForm().MatchString(u.Host) || !pathForm().MatchString(u.Path) || raw != "https://"+u.Host+u.Path || strings.Contains(u.Path, ".."):
 		return request{}, invalid("git: "+quoted(raw)+" is no repository's URL", "https://HOST/OWNER/REPOSITORY")
-	case named && (!refForm.MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "//") || strings.HasSuffix(ref, ".lock") || strings.HasSuffix(ref, "/") || strings.HasSuffix(ref, ".")):
+	case named && (!refForm().MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "//") || strings.HasSuffix(ref, ".lock") || strings.HasSuffix(ref, "/") || strings.HasSuffix(ref, ".")):
 		return request{}, invalid("git: "+quoted(ref)+" is no branch, tag or commit", "a commit's whole 40 digits are the safest")
 	}
 	return request{name: strings.TrimSuffix(path.Base(u.Path), ".git"), version: ref, url: raw}, nil

@@ -2,15 +2,15 @@ package install
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
 // commandForm is a program's name that is looked up on the sandbox's search path.
-var commandForm = regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\z`)
+var commandForm = lazy.Regexp(`\A[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\z`)
 
 // startable refuses a command of the person's own that no program could be meant by.
 func startable(spec schemas.Package) error {
@@ -25,8 +25,8 @@ func startable(spec schemas.Package) error {
 	}
 	c := spec.Start[0]
 	_, relative := inside(c)
-	absolute := path.IsAbs(c) && path.Clean(c) == c && filePath.MatchString(c[1:])
-	if !commandForm.MatchString(c) && !absolute && !(relative && strings.Contains(c, "/")) {
+	absolute := path.IsAbs(c) && path.Clean(c) == c && filePath().MatchString(c[1:])
+	if !commandForm().MatchString(c) && !absolute && !(relative && strings.Contains(c, "/")) {
 		return invalid(quoted(c)+" is no command", "such as node, or dist/index.js in the folder of the installation")
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -78,10 +78,10 @@ func (f File) Find(name string) (Server, bool) {
 }
 
 var (
-	prefixForm = regexp.MustCompile(`\A[a-z0-9][a-z0-9_-]{0,23}\z`)
-	envForm    = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,127}\z`)
-	headerForm = regexp.MustCompile("\\A[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\\z") // RFC 9110, token
-	imageForm  = regexp.MustCompile(`\A[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,255}\z`)
+	prefixForm = lazy.Regexp(`\A[a-z0-9][a-z0-9_-]{0,23}\z`)
+	envForm    = lazy.Regexp(`\A[A-Za-z_][A-Za-z0-9_]{0,127}\z`)
+	headerForm = lazy.Regexp("\\A[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\\z") // RFC 9110, token
+	imageForm  = lazy.Regexp(`\A[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,255}\z`)
 )
 
 // decode reads the text of mcps.yaml. An error means that nothing of it can be used; Problems names single mistakes.
@@ -147,7 +147,7 @@ func (d *decoder) top(body ast.Node) error {
 			}
 		case "prefix":
 			v, ok := text(it.Value())
-			if !ok || !prefixForm.MatchString(v) {
+			if !ok || !prefixForm().MatchString(v) {
 				d.say(it.Value(), "", "prefix must be a short word of small letters, digits, - and _", "")
 				continue
 			}
@@ -390,9 +390,9 @@ func (s Server) check() *schemas.Problem {
 	}
 	o := s.ProxyOptions
 	switch {
-	case !imageForm.MatchString(s.BaseImage):
+	case !imageForm().MatchString(s.BaseImage):
 		return wrong("base_image: mcp/github", "base_image must name an image")
-	case s.ProxyImage != "" && !imageForm.MatchString(s.ProxyImage):
+	case s.ProxyImage != "" && !imageForm().MatchString(s.ProxyImage):
 		return wrong("leave it out for bobbin's own proxy", "proxy_image must name an image")
 	case o.Port < 1 || o.Port > 65535:
 		return wrong("", "sse_port must be a number from 1 to 65535")
@@ -405,7 +405,7 @@ func (s Server) check() *schemas.Problem {
 		return wrong("", "command has a quote that does not end")
 	}
 	for k := range s.Env {
-		if !envForm.MatchString(k) {
+		if !envForm().MatchString(k) {
 			return wrong("", "env has the name %q, which no variable can have", schemas.Clean(k, true))
 		}
 	}
@@ -418,7 +418,7 @@ func (s Server) checkRemote(wrong func(hint, format string, args ...any) *schema
 		return wrong("url: https://mcp.example.com/mcp", "url must be an http or https address, without a user or fragment")
 	}
 	for k, v := range s.Headers {
-		if !headerForm.MatchString(k) || strings.ContainsAny(v, "\r\n\x00") {
+		if !headerForm().MatchString(k) || strings.ContainsAny(v, "\r\n\x00") {
 			return wrong("", "headers has %q, which cannot be sent", schemas.Clean(k, true))
 		}
 	}

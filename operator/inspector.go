@@ -158,7 +158,7 @@ func (o *Operator) InspectorContainer(ctx context.Context, image string, i Inspe
 	if err != nil {
 		return i, err
 	}
-	if !imageForm.MatchString(image) {
+	if !imageForm().MatchString(image) {
 		return i, &schemas.Error{Code: schemas.CodeInvalid, Text: "--image must name an image", Hint: "mcp/inspector, for one"}
 	}
 	r := &run{o: o, prefix: names(f.Prefix), tell: tell}

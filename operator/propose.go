@@ -167,7 +167,7 @@ func (s Server) inputs() map[schemas.SecretKey]bool {
 	all := map[schemas.SecretKey]bool{}
 	for _, in := range []map[string]string{s.Env, s.Headers} {
 		for v := range maps.Values(in) {
-			for _, m := range reference.FindAllStringSubmatch(v, -1) {
+			for _, m := range reference().FindAllStringSubmatch(v, -1) {
 				if m[1] == "input" {
 					all[key(s, m[2])] = true
 				}

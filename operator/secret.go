@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -33,18 +33,18 @@ func key(s Server, input string) schemas.SecretKey {
 }
 
 var (
-	reference   = regexp.MustCompile(`\$\{(input|env):([^}]*)\}`)
-	secretWords = regexp.MustCompile(`(?i)(^|[^a-z])(token|secret|passw(or)?d|passphrase|pwd|pass|pat|auth|authorization|credentials?|cookie|jwt|bearer|dsn|sid|signature|mnemonic|webhook|api_?key|access_?key|private_?key|key)s?$`)
-	camel       = regexp.MustCompile(`([a-z])([A-Z])`)
-	scheme      = regexp.MustCompile(`\A(?i:bearer|basic|token) `)
+	reference   = lazy.Regexp(`\$\{(input|env):([^}]*)\}`)
+	secretWords = lazy.Regexp(`(?i)(^|[^a-z])(token|secret|passw(or)?d|passphrase|pwd|pass|pat|auth|authorization|credentials?|cookie|jwt|bearer|dsn|sid|signature|mnemonic|webhook|api_?key|access_?key|private_?key|key)s?$`)
+	camel       = lazy.Regexp(`([a-z])([A-Z])`)
+	scheme      = lazy.Regexp(`\A(?i:bearer|basic|token) `)
 )
 
 // secretive reports whether a literal value is to be sealed: by its name, or because it looks generated.
 func secretive(name, value string) bool {
-	if value == "" || reference.MatchString(value) {
+	if value == "" || reference().MatchString(value) {
 		return false
 	}
-	if secretWords.MatchString(camel.ReplaceAllString(name, "${1}_${2}")) {
+	if secretWords().MatchString(camel().ReplaceAllString(name, "${1}_${2}")) {
 		return !slices.Contains([]string{"true", "false", "none", "0", "1"}, strings.ToLower(value))
 	}
 	if u, err := url.Parse(value); err == nil && u.Host != "" {
@@ -81,10 +81,10 @@ func literals(s Server) (env, headers map[string]string) {
 	}
 	for k, v := range s.Headers {
 		harmless := slices.Contains([]string{"accept", "content-type", "user-agent", "accept-language", "mcp-protocol-version"}, strings.ToLower(k))
-		if v == "" || harmless || reference.MatchString(v) {
+		if v == "" || harmless || reference().MatchString(v) {
 			continue
 		}
-		headers[k] = scheme.FindString(v) + "${input:" + inputOf(k) + "}"
+		headers[k] = scheme().FindString(v) + "${input:" + inputOf(k) + "}"
 	}
 	return env, headers
 }
@@ -114,10 +114,10 @@ func (s Server) secrets() map[string]sealable {
 	all := map[string]sealable{}
 	env, headers := literals(s)
 	for k, ref := range env {
-		all[k] = sealable{key(s, reference.FindStringSubmatch(ref)[2]), s.Env[k]}
+		all[k] = sealable{key(s, reference().FindStringSubmatch(ref)[2]), s.Env[k]}
 	}
 	for k, ref := range headers {
-		all[k] = sealable{key(s, reference.FindStringSubmatch(ref)[2]), strings.TrimPrefix(s.Headers[k], scheme.FindString(s.Headers[k]))}
+		all[k] = sealable{key(s, reference().FindStringSubmatch(ref)[2]), strings.TrimPrefix(s.Headers[k], scheme().FindString(s.Headers[k]))}
 	}
 	return all
 }
@@ -147,8 +147,8 @@ func (o *Operator) resolve(ctx context.Context, s Server, in map[string]string) 
 	out := make(map[string]schemas.Secret, len(in))
 	for _, k := range slices.Sorted(maps.Keys(in)) {
 		var failed error
-		v := reference.ReplaceAllStringFunc(in[k], func(ref string) string {
-			m := reference.FindStringSubmatch(ref)
+		v := reference().ReplaceAllStringFunc(in[k], func(ref string) string {
+			m := reference().FindStringSubmatch(ref)
 			if m[1] == "env" {
 				v, ok := o.opt.Getenv(m[2])
 				if !ok && failed == nil {
@@ -185,9 +185,9 @@ func (o *Operator) hidden(ctx context.Context, s Server) map[string]schemas.Secr
 	all := map[string]schemas.Secret{}
 	for group, in := range map[string]map[string]string{"env": s.Env, "header": s.Headers} {
 		for k, raw := range in {
-			refs := reference.FindAllStringSubmatch(raw, -1)
+			refs := reference().FindAllStringSubmatch(raw, -1)
 			if len(refs) == 0 && (group == "header" || secretive(k, raw)) {
-				all[group+" "+k] = schemas.NewSecret(strings.TrimPrefix(raw, scheme.FindString(raw)))
+				all[group+" "+k] = schemas.NewSecret(strings.TrimPrefix(raw, scheme().FindString(raw)))
 			}
 			for _, m := range refs {
 				got, err := o.resolve(ctx, s, map[string]string{k: m[0]})

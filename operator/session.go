@@ -122,7 +122,7 @@ func (o *Operator) wanted(ctx context.Context, w Wanted) error {
 	switch {
 	case !schemas.ThreadID(w.Name).Valid():
 		return &schemas.Error{Code: schemas.CodeInvalid, Text: "a session's name has letters, digits, - and _, at most 64"}
-	case !imageForm.MatchString(w.Image):
+	case !imageForm().MatchString(w.Image):
 		return &schemas.Error{Code: schemas.CodeInvalid, Text: "the image of the session's driver is missing", Hint: "--image goose, or the image of another driver"}
 	}
 	all, err := o.found(ctx, labelRole+"="+roleSession)

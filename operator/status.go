@@ -124,7 +124,7 @@ func starred(in map[string]string) map[string]string {
 	}
 	out := maps.Clone(in)
 	for k, v := range out {
-		if secretive(k, v) || reference.MatchString(v) {
+		if secretive(k, v) || reference().MatchString(v) {
 			out[k] = "****"
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"bobbin/bot/discord"
 	"bobbin/host"
 	"bobbin/internal/durable"
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -51,7 +52,7 @@ func (d *discordFlags) addToken(f *pflag.FlagSet) {
 }
 
 // tokenShape is that of every bot token: the id in base64, a time, a signature.
-var tokenShape = regexp.MustCompile(`^[A-Za-z0-9_-]{4,100}={0,2}\.[A-Za-z0-9_-]{4,40}\.[A-Za-z0-9_-]{16,200}$`)
+const tokenShape = `^[A-Za-z0-9_-]{4,100}={0,2}\.[A-Za-z0-9_-]{4,40}\.[A-Za-z0-9_-]{16,200}$`
 
 // secret gives the token from the flag or its variable, the file, or DISCORD_TOKEN, in this order; "" when there is none. What it
 // refuses it does not repeat.
@@ -78,7 +79,7 @@ func (d *discordFlags) secret() (string, error) {
 	if kind, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(kind, "Bot") {
 		token = strings.TrimSpace(rest)
 	}
-	if token != "" && !tokenShape.MatchString(token) {
+	if token != "" && !regexp.MustCompile(tokenShape).MatchString(token) {
 		return "", noToken("what " + from + " holds is no bot token: that has three parts with dots between them")
 	}
 	return token, nil
@@ -190,13 +191,13 @@ func (m *Main) inviteCommand() *cobra.Command {
 	return c
 }
 
-var snowflake = regexp.MustCompile(`^[0-9]{15,20}$`)
+var snowflake = lazy.Regexp(`^[0-9]{15,20}$`)
 
 // clientID is the application's id: the one given, or the first part of the token, which is the bot's id in base64. The two are the
 // same for every application made since 2016.
 func (d *discordFlags) clientID(given string) (string, error) {
 	if given != "" {
-		if !snowflake.MatchString(given) {
+		if !snowflake().MatchString(given) {
 			return "", usagef("--client-id %q is no application id: that is a number of 15 to 20 digits", given)
 		}
 		return given, nil
@@ -211,7 +212,7 @@ func (d *discordFlags) clientID(given string) (string, error) {
 	}
 	first, _, _ := strings.Cut(token, ".")
 	id, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(first, "="))
-	if err != nil || !snowflake.Match(id) {
+	if err != nil || !snowflake().Match(id) {
 		return "", &schemas.Error{Code: schemas.CodeInvalid, Text: "the token does not say which application it belongs to", Hint: "add --client-id ID, with the Application ID from the developer portal"}
 	}
 	return string(id), nil

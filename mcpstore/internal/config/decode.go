@@ -218,7 +218,7 @@ func (d *strict) flag(m member, p, server string) bool {
 func (d *strict) list(m member, p, server string, limit int) []string {
 	if m.value.kind != listNode {
 		hint := ""
-		if s := m.value.str(); simpleWord.MatchString(s) && !hasSecret(s) {
+		if s := m.value.str(); simpleWord().MatchString(s) && !hasSecret(s) {
 			hint = fmt.Sprintf("write %q: [%q]", m.key, s)
 		}
 		d.wrong(m.value.at, p, server, hint, "%q must be a list, not %s", m.key, m.value.kind)

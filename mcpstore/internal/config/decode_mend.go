@@ -295,7 +295,7 @@ func (m *mender) value() {
 
 // elision passes a "..." that stands for something left out.
 func (m *mender) elision() bool {
-	n := len(elided.Find(m.src[m.i:]))
+	n := len(elided().Find(m.src[m.i:]))
 	if n > 0 {
 		m.fix(m.i, n, "", `"..." stands for something that was left out`)
 		m.done[len(m.done)-1].said = `"..." stands for something that is missing here`

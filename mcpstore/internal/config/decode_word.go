@@ -3,9 +3,10 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"bobbin/internal/lazy"
 )
 
 // text reads a quoted text, mending foreign quotes and backslashes.
@@ -41,7 +42,7 @@ func (m *mender) quoted(start, size, end, n int) (string, bool) {
 	body := string(m.src[start+size : end])
 	var s string
 	if size == 1 && m.src[start] == '"' && m.src[end] == '"' {
-		if drivePath.MatchString(body) && !strings.Contains(body, `\\`) {
+		if drivePath().MatchString(body) && !strings.Contains(body, `\\`) {
 			m.fix(start+1, len(body), strings.ReplaceAll(strings.ReplaceAll(body, `\`, `\\`), `\\"`, `\"`), `a backslash must be written as \\`)
 			return body, true
 		}
@@ -69,9 +70,9 @@ func (m *mender) quoted(start, size, end, n int) (string, bool) {
 
 var (
 	// drivePath is a Windows path whose backslashes were not doubled, even if JSON knows the escape: C:\temp.
-	drivePath = regexp.MustCompile(`^(?:-{0,2}[\w-]*=)?(?:[A-Za-z]:|\.{1,2}|%\w+%)\\[^\\/"]`)
-	elided    = regexp.MustCompile(`^(?:\.{3,}|…+)`)
-	envCode   = regexp.MustCompile(`^(?:process\.env\.([A-Za-z_]\w*)|process\.env\[["']([A-Za-z_]\w*)["']\]|os\.environ\[["']([A-Za-z_]\w*)["']\]|os\.environ\.get\(["']([A-Za-z_]\w*)["'][^()\n]{0,80}\)` +
+	drivePath = lazy.Regexp(`^(?:-{0,2}[\w-]*=)?(?:[A-Za-z]:|\.{1,2}|%\w+%)\\[^\\/"]`)
+	elided    = lazy.Regexp(`^(?:\.{3,}|…+)`)
+	envCode   = lazy.Regexp(`^(?:process\.env\.([A-Za-z_]\w*)|process\.env\[["']([A-Za-z_]\w*)["']\]|os\.environ\[["']([A-Za-z_]\w*)["']\]|os\.environ\.get\(["']([A-Za-z_]\w*)["'][^()\n]{0,80}\)` +
 		`|os\.getenv\(["']([A-Za-z_]\w*)["'][^()\n]{0,80}\)|import\.meta\.env\.([A-Za-z_]\w*)|Deno\.env\.get\(["']([A-Za-z_]\w*)["']\))!?(?:\s*(?:\|\||\?\?)\s*(?:"[^"\n]*"|'[^'\n]*'))?`)
 )
 
@@ -108,7 +109,7 @@ func wordLen(b []byte) int {
 
 // literal reads a number, switch or null.
 func (m *mender) literal() {
-	if g := envCode.FindSubmatch(m.src[m.i:]); g != nil {
+	if g := envCode().FindSubmatch(m.src[m.i:]); g != nil {
 		name := string(bytes.Join(g[1:], nil))
 		m.fix(m.i, len(g[0]), `"${`+name+`}"`, name+" is taken from a program's environment")
 		m.done[len(m.done)-1].said = name + " came from the environment of a program; you are asked for it"

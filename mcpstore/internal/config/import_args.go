@@ -2,20 +2,20 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
 var (
-	flagValue   = regexp.MustCompile(`^(--?[A-Za-z][\w.-]*)=(.*)$`)
-	nameValue   = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
-	headerValue = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)(:\s*)(\S.*)$`)
+	flagValue   = lazy.Regexp(`^(--?[A-Za-z][\w.-]*)=(.*)$`)
+	nameValue   = lazy.Regexp(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
+	headerValue = lazy.Regexp(`^([A-Za-z][A-Za-z0-9-]*)(:\s*)(\S.*)$`)
 	// userPassword is name:password as for HTTP basic authentication, and no host:port or image:tag.
-	userPassword = regexp.MustCompile(`^[^:@/\s$]+:[^:/\s$]*[^:/\s$\d][^:/\s$]*$`)
-	flagOnly     = regexp.MustCompile(`^--?[A-Za-z][\w.-]*$`)
+	userPassword = lazy.Regexp(`^[^:@/\s$]+:[^:/\s$]*[^:/\s$\d][^:/\s$]*$`)
+	flagOnly     = lazy.Regexp(`^--?[A-Za-z][\w.-]*$`)
 )
 
 // fillArgs takes the values out of the arguments, one by one; their boundaries stay.
@@ -47,7 +47,7 @@ func (e *entry) ownValues(text string) string {
 		return text
 	}
 	for _, v := range e.env {
-		if whole := strings.HasPrefix(v.s, "${") && references.FindString(v.s) == v.s; whole && strings.Contains(text, "$"+v.key) {
+		if whole := strings.HasPrefix(v.s, "${") && references().FindString(v.s) == v.s; whole && strings.Contains(text, "$"+v.key) {
 			text = strings.ReplaceAll(text, "$"+v.key, v.s) // asked for once
 			continue
 		}
@@ -62,7 +62,7 @@ func (e *entry) ownValues(text string) string {
 	return text
 }
 
-var ownSetting = regexp.MustCompile(`\$?\{\{?\s*(?:config|settings|user_config)\.(\w+)\s*\}?\}`)
+var ownSetting = lazy.Regexp(`\$?\{\{?\s*(?:config|settings|user_config)\.(\w+)\s*\}?\}`)
 
 // ownSettings fills in ${config.X} from the entry's own "config" beside it.
 func (e *entry) ownSettings() {
@@ -77,8 +77,8 @@ func (e *entry) ownSettings() {
 	used := false
 	for _, list := range [][]bit{e.args, e.env, e.headers} {
 		for i := range list {
-			list[i].s = ownSetting.ReplaceAllStringFunc(list[i].s, func(whole string) string {
-				if v := own[ownSetting.FindStringSubmatch(whole)[1]]; strings.TrimSpace(v) != "" {
+			list[i].s = ownSetting().ReplaceAllStringFunc(list[i].s, func(whole string) string {
+				if v := own[ownSetting().FindStringSubmatch(whole)[1]]; strings.TrimSpace(v) != "" {
 					used = true
 					return v
 				}
@@ -97,7 +97,7 @@ func (e *entry) ownSettings() {
 // passedOn asks for the variables that docker run -e NAME takes from the client's own environment.
 func (e *entry) passedOn() {
 	for i, b := range e.env { // GitHub's coding agent writes the name of its secret as the value
-		if name, ok := strings.CutPrefix(b.s, "COPILOT_MCP_"); ok && envName.MatchString(b.s) {
+		if name, ok := strings.CutPrefix(b.s, "COPILOT_MCP_"); ok && envName().MatchString(b.s) {
 			e.env[i].s = "${" + name + "}"
 		}
 	}
@@ -113,7 +113,7 @@ func (e *entry) passedOn() {
 			name = b.s
 		}
 		known := slices.ContainsFunc(e.env, func(o bit) bool { return o.key == name })
-		if envName.MatchString(name) && !known && !machineVariable(name) {
+		if envName().MatchString(name) && !known && !machineVariable(name) {
 			e.env = append(e.env, bit{name, "${" + name + "}", b.at, b.ptr})
 			e.say(schemas.NoteMapped, b.at, "%s came from the environment of the client; you are asked for it", name)
 		}
@@ -129,37 +129,37 @@ func (r *reader) fillArg(in gap, previous, text string) string {
 	head, value := "", text
 	header := previous == "--header" || previous == "-H" || previous == "--headers"
 	switch {
-	case header || !strings.Contains(text, "://") && headerValue.MatchString(text) && likelyHeader(text):
-		if m := headerValue.FindStringSubmatch(text); m != nil {
+	case header || !strings.Contains(text, "://") && headerValue().MatchString(text) && likelyHeader(text):
+		if m := headerValue().FindStringSubmatch(text); m != nil {
 			head, value = m[1]+m[2], m[3]
 			in.id, in.secret, in.where = inputID(m[1]), secretName(m[1]), in.where+", header "+m[1]
 		}
-	case flagValue.MatchString(text):
-		m := flagValue.FindStringSubmatch(text)
+	case flagValue().MatchString(text):
+		m := flagValue().FindStringSubmatch(text)
 		head, value = m[1]+"=", m[2]
 		in.id, in.secret = upperSnake(strings.TrimPrefix(m[1], "--env.")), secretName(m[1])
-		if n := nameValue.FindStringSubmatch(value); n != nil && (m[1] == "-e" || m[1] == "--env") {
+		if n := nameValue().FindStringSubmatch(value); n != nil && (m[1] == "-e" || m[1] == "--env") {
 			head, value = head+n[1]+"=", n[2]
 			in.id, in.secret = n[1], secretName(n[1])
-		} else if n := headerValue.FindStringSubmatch(value); n != nil && m[1] == "--header" {
+		} else if n := headerValue().FindStringSubmatch(value); n != nil && m[1] == "--header" {
 			head, value = head+n[1]+n[2], n[3]
 			in.id, in.secret, in.where = inputID(n[1]), secretName(n[1]), in.where+", header "+n[1]
 		}
-	case nameValue.MatchString(text) && !(in.shell && strings.Contains(text, " ")):
-		m := nameValue.FindStringSubmatch(text)
+	case nameValue().MatchString(text) && !(in.shell && strings.Contains(text, " ")):
+		m := nameValue().FindStringSubmatch(text)
 		head, value = m[1]+"=", m[2]
 		in.id, in.secret = m[1], secretName(m[1])
-	case flagOnly.MatchString(text):
+	case flagOnly().MatchString(text):
 		return text
-	case (previous == "-u" || previous == "--user") && in.program != "docker" && in.program != "podman" && userPassword.MatchString(text):
+	case (previous == "-u" || previous == "--user") && in.program != "docker" && in.program != "podman" && userPassword().MatchString(text):
 		head, value, _ = strings.Cut(text, ":")
 		head += ":"
 		in.id, in.secret = "PASSWORD", true
 	case previous == "-p" && in.login && len(text) > 3 && !allDigits(text) && !pathLike(text):
 		in.id, in.secret = "PASSWORD", true
-	case len(previous) == 2 && strings.Contains("-k-t-a-s", previous) && (randomLooking(text) || previous == "-k" && keyRun.MatchString(text) && strings.ContainsAny(text, "0123456789") && !pathLike(text)):
+	case len(previous) == 2 && strings.Contains("-k-t-a-s", previous) && (randomLooking(text) || previous == "-k" && keyRun().MatchString(text) && strings.ContainsAny(text, "0123456789") && !pathLike(text)):
 		in.id, in.secret = "KEY", true
-	case flagOnly.MatchString(previous) && len(previous) > 2:
+	case flagOnly().MatchString(previous) && len(previous) > 2:
 		in.id, in.secret = upperSnake(previous), secretName(previous)
 	}
 	if head != "" && value == "" {

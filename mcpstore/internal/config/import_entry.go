@@ -3,10 +3,10 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -280,7 +280,7 @@ func (e *entry) bearer(m member) {
 		e.say(schemas.NoteIgnored, m.at, "%s is ignored", shownKey(m.key))
 		return
 	}
-	if !scheme.MatchString(s) {
+	if !scheme().MatchString(s) {
 		s = "Bearer " + s
 	}
 	b := bit{"Authorization", s, m.at, pointer(e.ptr, m.key)}
@@ -291,9 +291,9 @@ func (e *entry) bearer(m member) {
 }
 
 var (
-	simpleWord = regexp.MustCompile(`^[\w@./-]{1,40}\.(?:js|py|ts|mjs|sh)$`)
-	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
+	simpleWord = lazy.Regexp(`^[\w@./-]{1,40}\.(?:js|py|ts|mjs|sh)$`)
+	envName    = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	headerName = lazy.Regexp("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
 )
 
 // pairs reads env or headers: an object, or a list of "K=V", "K: V", names or {name, value}.
@@ -373,7 +373,7 @@ func (e *entry) value(kv member, p, key string) (bit, bool) {
 // checkPair holds the rules for names and values of env (POSIX) and headers (RFC 9110, section 5).
 func (e *entry) checkPair(b bit, key string, header bool) bool {
 	switch {
-	case header && !headerName.MatchString(b.key):
+	case header && !headerName().MatchString(b.key):
 		e.wrong(b.at, b.ptr, e.name, "", "%s is no header name", shownKey(b.key))
 	case header && ownHeader(b.key) && !e.stored:
 		e.say(schemas.NoteIgnored, b.at, "the header %s is set by itself; it is left out", b.key)
@@ -381,7 +381,7 @@ func (e *entry) checkPair(b bit, key string, header bool) bool {
 		e.wrong(b.at, b.ptr, e.name, "remove it; it is set by itself", "a config cannot set the header %q", b.key)
 	case header && strings.ContainsAny(b.s, "\r\n\x00"):
 		e.wrong(b.at, b.ptr, e.name, "", "the header %q has a line break in its value", b.key)
-	case !header && !envName.MatchString(b.key):
+	case !header && !envName().MatchString(b.key):
 		e.wrong(b.at, b.ptr, e.name, "use letters, digits and _", "%s is no name for a variable in %q", shownKey(b.key), key)
 	case !header && strings.Contains(b.s, "\x00"):
 		e.wrong(b.at, b.ptr, e.name, "", "%s %q holds a control character", key, b.key)

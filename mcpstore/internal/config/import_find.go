@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -118,10 +119,10 @@ func best(name string, text []byte, blocks [][2]int) (finding, bool) {
 	return *first, true
 }
 
-var containerWord = regexp.MustCompile(`mcp_?[sS]ervers|context_servers`)
+var containerWord = lazy.Regexp(`mcp_?[sS]ervers|context_servers`)
 
 // broken reports whether a block that cannot be read was meant as a config.
-func broken(block []byte) bool { return containerWord.Match(block) }
+func broken(block []byte) bool { return containerWord().Match(block) }
 
 func meant(block []byte) bool {
 	return broken(block) || bytes.Contains(block, []byte("command")) || bytes.Contains(block, []byte("url"))
@@ -133,10 +134,10 @@ func adds(text []byte) bool { return bytes.Contains(text, []byte(" mcp add")) }
 // startsAsValue reports whether a text begins as JSON does.
 func startsAsValue(text []byte) bool {
 	t := bytes.TrimSpace(text)
-	return len(t) > 0 && (t[0] == '{' || t[0] == '[' || nameFirst.Match(t) || t[0] == '"' && json.Valid(t))
+	return len(t) > 0 && (t[0] == '{' || t[0] == '[' || nameFirst().Match(t) || t[0] == '"' && json.Valid(t))
 }
 
-var nameFirst = regexp.MustCompile(`^"[^"\n]+"\s*:`)
+var nameFirst = lazy.Regexp(`^"[^"\n]+"\s*:`)
 
 // wholeFirst reports whether the first object of a text is whole, so that only what follows it is in the way.
 func wholeFirst(text []byte) bool {
@@ -152,7 +153,7 @@ func wholeFirst(text []byte) bool {
 	return len(rest) > 0 && strings.IndexByte(`,:}]"`, rest[0]) < 0 // a brace too early is a mistake, prose is none
 }
 
-var fence = regexp.MustCompile("(?ms)^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)^[ \t]*(?:```|~~~)[ \t]*\r?$")
+var fence = lazy.Regexp("(?ms)^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)^[ \t]*(?:```|~~~)[ \t]*\r?$")
 
 // fencedBlocks gives the insides of the code blocks of a Markdown text.
 func fencedBlocks(text []byte) [][2]int {
@@ -160,7 +161,7 @@ func fencedBlocks(text []byte) [][2]int {
 		return nil
 	}
 	var out [][2]int
-	for _, m := range fence.FindAllSubmatchIndex(text, maxBlocks) {
+	for _, m := range fence().FindAllSubmatchIndex(text, maxBlocks) {
 		out = append(out, [2]int{m[2], m[3]})
 	}
 	if len(out) > 0 {
@@ -170,7 +171,7 @@ func fencedBlocks(text []byte) [][2]int {
 	if start < 0 {
 		return nil
 	}
-	body := start + 3 + len(infoWord.Find(text[start+3:]))
+	body := start + 3 + len(infoWord().Find(text[start+3:]))
 	end := bytes.Index(text[body:], []byte("```"))
 	if end < 0 {
 		end = len(text) - body
@@ -178,9 +179,9 @@ func fencedBlocks(text []byte) [][2]int {
 	return [][2]int{{body, body + end}}
 }
 
-var infoWord = regexp.MustCompile(`^(?:(?:json[c5]?|js|javascript|ts|toml|ya?ml|bash|sh|shell|text|txt|console)\b)?[ \t]*`)
+var infoWord = lazy.Regexp(`^(?:(?:json[c5]?|js|javascript|ts|toml|ya?ml|bash|sh|shell|text|txt|console)\b)?[ \t]*`)
 
-var keyBefore = regexp.MustCompile(`"[^"\n]{1,80}"[ \t]*:[ \t]*$`)
+var keyBefore = lazy.Regexp(`"[^"\n]{1,80}"[ \t]*:[ \t]*$`)
 
 // objects finds the outermost {…} of a text, each with the quoted name in front of it.
 func objects(text []byte) [][2]int {
@@ -191,7 +192,7 @@ func objects(text []byte) [][2]int {
 			break
 		}
 		start := i + n
-		if m := keyBefore.FindIndex(text[max(0, start-100):start]); m != nil {
+		if m := keyBefore().FindIndex(text[max(0, start-100):start]); m != nil {
 			start = max(0, start-100) + m[0]
 		}
 		m := mendFirst(text[start:])
@@ -199,7 +200,7 @@ func objects(text []byte) [][2]int {
 		case m.stuck == nil:
 			out = append(out, [2]int{start, start + m.end})
 			i = max(start+m.end, i+n+1)
-		case containerWord.Match(text[start:min(len(text), start+m.stuck.at+1)]):
+		case containerWord().Match(text[start:min(len(text), start+m.stuck.at+1)]):
 			return append(out, [2]int{start, len(text)})
 		default:
 			i += n + 1
@@ -212,19 +213,19 @@ func objects(text []byte) [][2]int {
 }
 
 var (
-	serverTable = regexp.MustCompile(`(?m)^[ \t]*\[+mcp_?[sS]ervers\.`)
-	tableLine   = regexp.MustCompile(`^[ \t]*(?:$|[\[\]{}#"',]|[\w."'-]+[ \t]*=)`)
+	serverTable = lazy.Regexp(`(?m)^[ \t]*\[+mcp_?[sS]ervers\.`)
+	tableLine   = lazy.Regexp(`^[ \t]*(?:$|[\[\]{}#"',]|[\w."'-]+[ \t]*=)`)
 )
 
 // tables finds the tables of TOML in a text that is no TOML as a whole.
 func tables(text []byte) [][2]int {
-	m := serverTable.FindIndex(text)
+	m := serverTable().FindIndex(text)
 	if m == nil {
 		return nil
 	}
 	end := m[0]
 	for line := range bytes.Lines(text[m[0]:]) {
-		if !tableLine.Match(bytes.TrimRight(line, "\r\n")) {
+		if !tableLine().Match(bytes.TrimRight(line, "\r\n")) {
 			break
 		}
 		end += len(line)
@@ -243,9 +244,9 @@ func blankAround(text []byte, from, to int) []byte {
 }
 
 var (
-	commentMark = regexp.MustCompile(`(?m)^[ \t]*(?:/\*\*?[ \t]*$|\*/[ \t]*$|\*(?:[ \t]|$)|//+|#+(?:[ \t]|$))`)
-	quoteMark   = regexp.MustCompile(`(?m)^[ \t]*(?:>[ \t]?)+`)
-	numbered    = regexp.MustCompile(`(?m)^[ \t]*(\d{1,5})(?:[ \t]*[|:│]|[ \t]|$)`)
+	commentMark = lazy.Regexp(`(?m)^[ \t]*(?:/\*\*?[ \t]*$|\*/[ \t]*$|\*(?:[ \t]|$)|//+|#+(?:[ \t]|$))`)
+	quoteMark   = lazy.Regexp(`(?m)^[ \t]*(?:>[ \t]?)+`)
+	numbered    = lazy.Regexp(`(?m)^[ \t]*(\d{1,5})(?:[ \t]*[|:│]|[ \t]|$)`)
 )
 
 // undress takes away what chats, diffs, listings and web pages put around every line, keeping lines and columns where it can.
@@ -264,14 +265,14 @@ func undress(text []byte) ([]byte, []string) {
 	}
 	switch {
 	case full == 0:
-	case len(quoteMark.FindAllIndex(text, -1)) == full:
-		text = blankMatches(text, quoteMark)
+	case len(quoteMark().FindAllIndex(text, -1)) == full:
+		text = blankMatches(text, quoteMark())
 		said = append(said, "the quote marks before the lines were left out")
-	case full > 1 && len(commentMark.FindAllIndex(text, -1)) == full:
-		text = blankMatches(text, commentMark)
+	case full > 1 && len(commentMark().FindAllIndex(text, -1)) == full:
+		text = blankMatches(text, commentMark())
 		said = append(said, "the comment marks before the lines were left out")
 	case full > 1 && counts(text, full):
-		text = blankMatches(text, numbered)
+		text = blankMatches(text, numbered())
 		said = append(said, "the line numbers were left out")
 	case full > 1 && patch(lines):
 		text = fromPatch(lines)
@@ -286,7 +287,7 @@ func blankMatches(text []byte, re *regexp.Regexp) []byte {
 
 // counts reports whether every line begins with its number.
 func counts(text []byte, full int) bool {
-	all := numbered.FindAllSubmatch(text, -1)
+	all := numbered().FindAllSubmatch(text, -1)
 	if len(all) < full {
 		return false
 	}

@@ -178,7 +178,7 @@ func (e *entry) checkURL() bool {
 		e.leave(e.url, `ask its maker for an "http" address`, "WebSocket is no transport of MCP")
 		return false
 	}
-	filled := references.ReplaceAllString(u, "x")
+	filled := references().ReplaceAllString(u, "x")
 	if p, err := url.Parse(filled); err != nil || strings.ContainsAny(u, "\r\n\t\\") || strings.Contains(filled, "://") && p.Host == "" {
 		e.wrong(e.url.at, e.url.ptr, e.name, "", "%q is no address", e.url.key)
 		return false
@@ -292,7 +292,7 @@ func (r *reader) keepLocal(e *entry, s *schemas.Server) {
 // taken from the working folder.
 func upFrom(cwd string) string {
 	cwd = strings.ReplaceAll(strings.TrimSpace(cwd), `\`, "/")
-	if v := references.FindString(cwd); v != "" && strings.HasPrefix(cwd, v) && workspaceVariable(strings.Trim(v, "${}% ")) {
+	if v := references().FindString(cwd); v != "" && strings.HasPrefix(cwd, v) && workspaceVariable(strings.Trim(v, "${}% ")) {
 		cwd = "." + strings.TrimPrefix(cwd, v)
 	}
 	dir := path.Clean(cwd)
@@ -314,7 +314,7 @@ func (e *entry) plainLauncher() {
 func (r *reader) fillEnv(e *entry, s *schemas.Server) {
 	for _, b := range e.env {
 		v := strings.TrimSpace(b.s)
-		if machineVariable(b.key) && (v == "" || strings.EqualFold(strings.Trim(v, "${}%env:"), b.key) || references.FindString(v) == v && machineVariable(strings.TrimPrefix(strings.Trim(v, "${}%"), "env:"))) {
+		if machineVariable(b.key) && (v == "" || strings.EqualFold(strings.Trim(v, "${}%env:"), b.key) || references().FindString(v) == v && machineVariable(strings.TrimPrefix(strings.Trim(v, "${}%"), "env:"))) {
 			r.note(schemas.NoteMapped, e.name, b.at, "env %s passes on a setting of one machine; it is left out", b.key)
 			continue
 		}

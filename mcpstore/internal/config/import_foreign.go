@@ -186,7 +186,7 @@ func (e *entry) registryTemplate(text string, variables *node) string {
 			continue
 		}
 		id := inputID(v.key)
-		if m := nameValue.FindStringSubmatch(text); m != nil && m[2] == "{"+v.key+"}" {
+		if m := nameValue().FindStringSubmatch(text); m != nil && m[2] == "{"+v.key+"}" {
 			id = m[1] // NAME={token} is what fills the variable NAME
 		}
 		text = strings.ReplaceAll(text, "{"+v.key+"}", e.registryInput(id, v.value))
@@ -256,7 +256,7 @@ func (r *reader) readBundle(n *node, ptr string) {
 	for _, u := range n.get("user_config").membersOf() {
 		in := schemas.Input{Type: "promptString", ID: inputID(u.key), Password: isTrue(u.value.get("sensitive")) || secretName(u.key),
 			Description: clip(firstText(u.value, "description", "title"), 200)}
-		if d := u.value.get("default"); d != nil && !in.Password && d.kind != listNode && d.kind != objectNode && !references.MatchString(d.text) {
+		if d := u.value.get("default"); d != nil && !in.Password && d.kind != listNode && d.kind != objectNode && !references().MatchString(d.text) {
 			in.Default = d.text
 		}
 		if r.vals.input(in.ID) == nil {

@@ -2,10 +2,10 @@ package config
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -23,7 +23,7 @@ func commandLines(text []byte) []string {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if beforehand.MatchString(line) {
+		if beforehand().MatchString(line) {
 			prepares = true
 			continue
 		}
@@ -39,7 +39,7 @@ func commandLines(text []byte) []string {
 }
 
 // beforehand matches what manuals let people run before a server is added.
-var beforehand = regexp.MustCompile(`^(?:export [A-Za-z_]\w*=|(?:npm|pnpm|yarn|bun) (?:i|install|add|ci)\b|pip3? install|pipx install|uv (?:tool|pip) install|brew install|git clone|cd |mkdir |(?:claude|codex|gemini) mcp (?:list|get)\b)`)
+var beforehand = lazy.Regexp(`^(?:export [A-Za-z_]\w*=|(?:npm|pnpm|yarn|bun) (?:i|install|add|ci)\b|pip3? install|pipx install|uv (?:tool|pip) install|brew install|git clone|cd |mkdir |(?:claude|codex|gemini) mcp (?:list|get)\b)`)
 
 // addsServer reports whether a line is "claude mcp add NAME …" or the same of another client.
 func addsServer(line string) bool {
@@ -59,7 +59,7 @@ func startsServer(line string) bool {
 	case "docker", "podman":
 		return f[1] == "run"
 	case "uv", "node", "python", "python3", "deno", "bun", "pipx":
-		return f[1] == "run" || f[1][0] == '-' || scriptFile.MatchString(f[1])
+		return f[1] == "run" || f[1][0] == '-' || scriptFile().MatchString(f[1])
 	}
 	return false
 }

@@ -3,34 +3,35 @@ package config
 import (
 	"encoding/base64"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"bobbin/internal/lazy"
 )
 
 // Install links, as the buttons of manuals have them. Sources: the documentation of Cursor ("MCP install links"), VS Code
 // ("MCP installation URL") and LM Studio ("Add to LM Studio").
 var (
-	installLink = regexp.MustCompile(`(?:cursor://anysphere\.cursor-deeplink/mcp/install|https://(?:www\.)?cursor\.com/(?:[a-z-]+/)?install-mcp|https://cursor\.directory/mcp/install` +
+	installLink = lazy.Regexp(`(?:cursor://anysphere\.cursor-deeplink/mcp/install|https://(?:www\.)?cursor\.com/(?:[a-z-]+/)?install-mcp|https://cursor\.directory/mcp/install` +
 		`|vscode(?:-insiders)?:(?://)?mcp/install|https://(?:insiders\.)?vscode\.dev/redirect(?:/mcp/install)?|lmstudio://add_mcp)\?[^\s)"'<>\]\x60]+`)
-	webAddress = regexp.MustCompile(`^<?(https?://[^\s<>"'\x60]+)>?$`)
-	aPage      = regexp.MustCompile(`^https?://(?:www\.)?(?:github\.com|gist\.github\.com|gitlab\.com|npmjs\.com|www\.npmjs\.com|pypi\.org|hub\.docker\.com)/|\.(?:json|md|toml|ya?ml|html?)(?:[?#]|$)`)
+	webAddress = lazy.Regexp(`^<?(https?://[^\s<>"'\x60]+)>?$`)
+	aPage      = lazy.Regexp(`^https?://(?:www\.)?(?:github\.com|gist\.github\.com|gitlab\.com|npmjs\.com|www\.npmjs\.com|pypi\.org|hub\.docker\.com)/|\.(?:json|md|toml|ya?ml|html?)(?:[?#]|$)`)
 )
 
 // fromLink reads the first install link of a text, or a text that is one address of a server; nil if there is neither.
 func fromLink(text []byte) *node {
-	if m := installLink.FindIndex(text); m != nil {
+	if m := installLink().FindIndex(text); m != nil {
 		if n := linkNode(string(text[m[0]:m[1]]), m[0], 0); n != nil {
 			return n
 		}
 	}
-	m := webAddress.FindSubmatchIndex([]byte(strings.TrimSpace(string(text))))
+	m := webAddress().FindSubmatchIndex([]byte(strings.TrimSpace(string(text))))
 	if m == nil {
 		return nil
 	}
 	at := strings.Index(string(text), "http")
 	l := &lineReader{at: at, root: &node{kind: objectNode, at: at}}
 	address := string(text[at : at+m[3]-m[2]])
-	if aPage.MatchString(address) {
+	if aPage().MatchString(address) {
 		return nil
 	}
 	l.set("url", l.text(address))

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -148,8 +148,8 @@ func hostName(u string) string {
 }
 
 var (
-	packageName = regexp.MustCompile(`^(?:[\w+]+:)?(?:@?[\w.-]+/)*[\w.-]+(?:\[[\w,-]+\])?(?:@[\w.^~*-]+|==[\w.]+|#[\w./-]+)?$`)
-	imageName   = regexp.MustCompile(`^(?:[\w.-]+(?::\d+)?/)*[\w.-]+(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$`)
+	packageName = lazy.Regexp(`^(?:[\w+]+:)?(?:@?[\w.-]+/)*[\w.-]+(?:\[[\w,-]+\])?(?:@[\w.^~*-]+|==[\w.]+|#[\w./-]+)?$`)
+	imageName   = lazy.Regexp(`^(?:[\w.-]+(?::\d+)?/)*[\w.-]+(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$`)
 )
 
 // guessName names a server by the package, script or host that it comes from. It never looks at what could be the value of
@@ -174,7 +174,7 @@ func guessName(n *node) string {
 				flag = ""
 			}
 		case before != "", hasSecret(s), !packageRunner(prog) && subcommand(s):
-		case mcpRemote.MatchString(s):
+		case mcpRemote().MatchString(s):
 			for _, u := range n.get("args").itemsOf()[i+1:] {
 				if name := hostName(u.str()); name != "" {
 					return name
@@ -197,12 +197,12 @@ func subcommand(s string) bool {
 // argName makes a name of a package, image or path.
 func argName(s string, image bool) string {
 	switch {
-	case image && imageName.MatchString(s):
+	case image && imageName().MatchString(s):
 		s, _, _ = strings.Cut(s, "@sha256:")
 		if i := strings.LastIndex(s, ":"); i > strings.LastIndex(s, "/") {
 			s = s[:i]
 		}
-	case image, !packageName.MatchString(s) && foreignPath(s) == "":
+	case image, !packageName().MatchString(s) && foreignPath(s) == "":
 		return ""
 	}
 	s = slug(stripVersion(s))

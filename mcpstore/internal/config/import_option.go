@@ -192,7 +192,7 @@ func (e *entry) authObject(m member, a *schemas.Auth) bool {
 				a.Type, known = w, true
 			}
 		case "clientid":
-			if s := t.value.str(); s != "" && !sample(s, true) && !references.MatchString(s) {
+			if s := t.value.str(); s != "" && !sample(s, true) && !references().MatchString(s) {
 				a.ClientID = s
 			}
 			known = true
@@ -228,7 +228,7 @@ func (e *entry) authToken(auth *node, t member, a *schemas.Auth) bool {
 	}
 	v := *t.value
 	if strings.Contains(strings.ToLower(t.key), "env") {
-		if !envName.MatchString(v.text) {
+		if !envName().MatchString(v.text) {
 			return false
 		}
 		v.text = "${" + v.text + "}"

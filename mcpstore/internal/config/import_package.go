@@ -2,10 +2,10 @@ package config
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -55,9 +55,9 @@ func registryKind(p *node) string {
 }
 
 var (
-	exactVersion = regexp.MustCompile(`\A[0-9][A-Za-z0-9.+!_-]{0,99}\z`)
-	npmID        = regexp.MustCompile(`\A((?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*)(?:@([A-Za-z0-9._+-]+))?\z`)
-	pypiID       = regexp.MustCompile(`\A([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._-]+\])?)(?:==([A-Za-z0-9.+!_-]+))?\z`)
+	exactVersion = lazy.Regexp(`\A[0-9][A-Za-z0-9.+!_-]{0,99}\z`)
+	npmID        = lazy.Regexp(`\A((?:@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*)(?:@([A-Za-z0-9._+-]+))?\z`)
+	pypiID       = lazy.Regexp(`\A([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._-]+\])?)(?:==([A-Za-z0-9.+!_-]+))?\z`)
 )
 
 func (e *entry) suggestPackage(p *node, kind string) bool {
@@ -73,13 +73,13 @@ func (e *entry) suggestPackage(p *node, kind string) bool {
 	if kind == "pypi" {
 		form, sign, to = pypiID, "==", schemas.Pip
 	}
-	m := form.FindStringSubmatch(firstText(p, "identifier", "name"))
+	m := form().FindStringSubmatch(firstText(p, "identifier", "name"))
 	if m == nil || len(e.packages) >= maxSuggested {
 		return false
 	}
 	version := firstNonEmpty(p.get("version").str(), m[2])
 	spec := m[1]
-	if exactVersion.MatchString(version) && !strings.HasSuffix(version, ".x") {
+	if exactVersion().MatchString(version) && !strings.HasSuffix(version, ".x") {
 		spec += sign + version // without one, the newest is looked up when it is installed
 	}
 	w := &wants{entry: e}
@@ -100,7 +100,7 @@ func usual(base, kind string) bool {
 	return u.Scheme == "https" && len(labels) >= 2 && labels[len(labels)-2] == map[string]string{"npm": "npmjs", "pypi": "pypi"}[kind] && labels[len(labels)-1] == "org"
 }
 
-var sha256Hex = regexp.MustCompile(`\A[0-9a-f]{64}\z`)
+var sha256Hex = lazy.Regexp(`\A[0-9a-f]{64}\z`)
 
 func (e *entry) suggestBundle(p *node) bool {
 	address, sum := firstText(p, "identifier", "name"), strings.ToLower(field(p, "fileSha256", "file_sha256").str())
@@ -109,7 +109,7 @@ func (e *entry) suggestBundle(p *node) bool {
 	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || hasSecret(address):
 		e.say(schemas.NoteOther, p.at, "its bundle has no https address")
 		return false
-	case !sha256Hex.MatchString(sum):
+	case !sha256Hex().MatchString(sum):
 		e.say(schemas.NoteOther, p.at, "its bundle comes without a SHA-256, so it cannot be told from another file")
 		return false
 	case len(e.packages) >= maxSuggested:
@@ -215,7 +215,7 @@ func (w *wants) env(list []*node) map[string]string {
 	env := map[string]string{}
 	for _, v := range list {
 		name := v.get("name").str()
-		if !envName.MatchString(name) || len(env) >= maxSuggested {
+		if !envName().MatchString(name) || len(env) >= maxSuggested {
 			continue // said while the command was read
 		}
 		if value := v.get("value").str(); value != "" {

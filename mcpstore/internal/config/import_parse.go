@@ -2,9 +2,9 @@ package config
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -105,7 +105,7 @@ func parseLoose(src *source) (*node, schemas.Problems) {
 	return root, nil
 }
 
-var variableLine = regexp.MustCompile(`^(?:export\s+)?[A-Z_][A-Z0-9_]*=[^\s{\[]`)
+var variableLine = lazy.Regexp(`^(?:export\s+)?[A-Z_][A-Z0-9_]*=[^\s{\[]`)
 
 // variables reports whether a text is nothing but NAME=value lines.
 func variables(text []byte) bool {
@@ -115,7 +115,7 @@ func variables(text []byte) bool {
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		if !variableLine.Match(line) {
+		if !variableLine().Match(line) {
 			return false
 		}
 		some = true

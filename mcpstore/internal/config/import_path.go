@@ -2,27 +2,27 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
 var (
-	windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]|^\\\\`)
-	scriptFile  = regexp.MustCompile(`\.(?:js|mjs|cjs|ts|py|rb|php|sh|bat|ps1|jar|dll|exe|wasm)$`)
-	samplePath  = regexp.MustCompile(`(?i)(?:^|[/\\])path[/\\_-]to(?:[/\\_-]|$)|(?:^|[/\\])(?:caminho|camino|ruta|chemin|pfad|percorso|pad|cesta|sciezka|ścieżka|путь)[/\\_-](?:para|completo|completa|absoluto|absoluta|do|da|a|al|hasta|hacia|vers|zu|zum|zur|al|naar|k|ke|do|к|до)(?:[/\\_-]|$)|路径|路徑|경로|パス[/\\]|你的|您的|用户名|ユーザー名|사용자|^/(?:absolute|full|your)[/_-]|^(?:/Users|/home|[A-Z]:[/\\]Users)[/\\](?:user_?name|you|your[-_]?\w*|my_?user(?:name)?|<[^>]+>|\{[^}]+\}|\[[^\]]+\])(?:[/\\]|$)`)
-	pathRun     = regexp.MustCompile(`(?:\b[A-Za-z]:)?[/\\~][^\s,;:"'=|]*`)
-	pathHole    = regexp.MustCompile(`<[\pL][\pL\pN_ .-]{0,60}>`)
-	wholeDrive  = regexp.MustCompile(`^(?:/|[A-Za-z]:[\\/]*|/mnt/[a-z]/?|/Users/?|/home/?|/Volumes/?|/mnt/?|~/?|/root/?)$`)
-	exactNumber = regexp.MustCompile(`^v?\d+\.\d+[\w.+-]*$`)
+	windowsPath = lazy.Regexp(`^[A-Za-z]:[\\/]|^\\\\`)
+	scriptFile  = lazy.Regexp(`\.(?:js|mjs|cjs|ts|py|rb|php|sh|bat|ps1|jar|dll|exe|wasm)$`)
+	samplePath  = lazy.Regexp(`(?i)(?:^|[/\\])path[/\\_-]to(?:[/\\_-]|$)|(?:^|[/\\])(?:caminho|camino|ruta|chemin|pfad|percorso|pad|cesta|sciezka|ścieżka|путь)[/\\_-](?:para|completo|completa|absoluto|absoluta|do|da|a|al|hasta|hacia|vers|zu|zum|zur|al|naar|k|ke|do|к|до)(?:[/\\_-]|$)|路径|路徑|경로|パス[/\\]|你的|您的|用户名|ユーザー名|사용자|^/(?:absolute|full|your)[/_-]|^(?:/Users|/home|[A-Z]:[/\\]Users)[/\\](?:user_?name|you|your[-_]?\w*|my_?user(?:name)?|<[^>]+>|\{[^}]+\}|\[[^\]]+\])(?:[/\\]|$)`)
+	pathRun     = lazy.Regexp(`(?:\b[A-Za-z]:)?[/\\~][^\s,;:"'=|]*`)
+	pathHole    = lazy.Regexp(`<[\pL][\pL\pN_ .-]{0,60}>`)
+	wholeDrive  = lazy.Regexp(`^(?:/|[A-Za-z]:[\\/]*|/mnt/[a-z]/?|/Users/?|/home/?|/Volumes/?|/mnt/?|~/?|/root/?)$`)
+	exactNumber = lazy.Regexp(`^v?\d+\.\d+[\w.+-]*$`)
 )
 
 // isSamplePath reports whether a path only shows what to write there.
 func isSamplePath(s string) bool {
-	return (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "<") && strings.Contains(s, ">/") || strings.HasPrefix(s, "path/to/") || strings.HasPrefix(s, "./path/to/") || strings.HasPrefix(s, "~") || windowsPath.MatchString(s)) && !strings.Contains(s, "://") &&
-		(samplePath.MatchString(s) || pathHole.MatchString(s))
+	return (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "<") && strings.Contains(s, ">/") || strings.HasPrefix(s, "path/to/") || strings.HasPrefix(s, "./path/to/") || strings.HasPrefix(s, "~") || windowsPath().MatchString(s)) && !strings.Contains(s, "://") &&
+		(samplePath().MatchString(s) || pathHole().MatchString(s))
 }
 
 // foreignPath says what kind of path of one machine a text is, "" for none.
@@ -30,7 +30,7 @@ func foreignPath(s string) string {
 	switch {
 	case isSamplePath(s):
 		return "a sample path"
-	case windowsPath.MatchString(s):
+	case windowsPath().MatchString(s):
 		return "a Windows path"
 	case strings.HasPrefix(s, "file://"):
 		return foreignPath(strings.TrimPrefix(s, "file://"))
@@ -106,7 +106,7 @@ func (e *entry) packageNote(prog string) {
 		case strings.Contains(a, "${"), i > 0 && len(e.args[i-1].s) == 2 && e.args[i-1].s[0] == '-' && !strings.Contains("-y-q-s-U", e.args[i-1].s):
 			return // not known, or perhaps the value of a flag
 		default:
-			if prog == "uv" || (prog == "npm" || prog == "yarn" || prog == "bun" || prog == "pnpm") && i == 0 || scriptFile.MatchString(a) {
+			if prog == "uv" || (prog == "npm" || prog == "yarn" || prog == "bun" || prog == "pnpm") && i == 0 || scriptFile().MatchString(a) {
 				return // a script of a project
 			}
 			e.pinNote(e.args[i])
@@ -116,7 +116,7 @@ func (e *entry) packageNote(prog string) {
 }
 
 func (e *entry) pinNote(b bit) {
-	if v := versionOf(b.s); exactNumber.MatchString(v) || foreignPath(b.s) != "" || strings.TrimSpace(b.s) == "" {
+	if v := versionOf(b.s); exactNumber().MatchString(v) || foreignPath(b.s) != "" || strings.TrimSpace(b.s) == "" {
 		return
 	}
 	e.say(schemas.NoteUnpinned, b.at, "%s has no exact version; tomorrow's code may differ", shownText(b.s))
@@ -211,10 +211,10 @@ func (e *entry) pathNotes(s *schemas.Server) {
 		}
 		at := e.args[min(i, len(e.args)-1)].at
 		value := a
-		if m := flagValue.FindStringSubmatch(a); m != nil {
+		if m := flagValue().FindStringSubmatch(a); m != nil {
 			value = m[2]
 		}
-		if wholeDrive.MatchString(value) && value != "~" && !(program(s.Command) == "cmd" && len(value) == 2) {
+		if wholeDrive().MatchString(value) && value != "~" && !(program(s.Command) == "cmd" && len(value) == 2) {
 			e.say(schemas.NoteRisk, at, "args %d opens a whole drive or all homes: %s", i+1, value)
 			continue
 		}
@@ -225,7 +225,7 @@ func (e *entry) pathNotes(s *schemas.Server) {
 		if kind == "" && i > 0 && folderFlag(s.Args[i-1]) && strings.Contains(value, "/") && !strings.Contains(value, "://") && !strings.HasPrefix(value, "@") {
 			kind = "a relative path"
 		}
-		if kind == "" && scriptFile.MatchString(value) && !packageRunner(program(s.Command)) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
+		if kind == "" && scriptFile().MatchString(value) && !packageRunner(program(s.Command)) && !strings.Contains(value, "://") && i < 3 && !strings.HasPrefix(value, "@") && !strings.Contains(value, " ") {
 			kind = "a relative path"
 			if strings.HasPrefix(value, "/") {
 				kind = "a path"

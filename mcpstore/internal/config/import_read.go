@@ -3,10 +3,10 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -361,14 +361,14 @@ func looksMeant(n *node) bool {
 
 // nameOf gives the name that an object of a list has for itself.
 func nameOf(n *node) string {
-	if id := n.get("id").str(); readableID.MatchString(id) && !schemas.ValidName(n.get("name").str()) {
+	if id := n.get("id").str(); readableID().MatchString(id) && !schemas.ValidName(n.get("name").str()) {
 		return id
 	}
 	return firstText(n, "name", "id", "key", "server_label", "serverLabel", "serverName", "server_name", "title")
 }
 
 // readableID is an id that a person made: words, no random letters and digits.
-var readableID = regexp.MustCompile(`^[A-Za-z]{2,}[0-9]{0,3}(?:[-_.][A-Za-z]+[0-9]{0,3}){0,5}$`)
+var readableID = lazy.Regexp(`^[A-Za-z]{2,}[0-9]{0,3}(?:[-_.][A-Za-z]+[0-9]{0,3}){0,5}$`)
 
 func firstText(n *node, keys ...string) string {
 	for _, k := range keys {

@@ -2,12 +2,12 @@ package config
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/mattn/go-shellwords"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -46,7 +46,7 @@ func shellWords(line string) (out []string, ok bool) {
 // splitCommand reads "npx -y pkg" in one text as command and arguments.
 func (e *entry) splitCommand() {
 	c := strings.TrimSpace(e.command.s)
-	if m := cdFirst.FindStringSubmatch(c); m != nil && e.cwd.s == "" && !strings.ContainsAny(m[1], "$`*~") {
+	if m := cdFirst().FindStringSubmatch(c); m != nil && e.cwd.s == "" && !strings.ContainsAny(m[1], "$`*~") {
 		e.cwd = bit{"cwd", strings.Trim(m[1], `"'`), e.command.at, e.command.ptr}
 		if list, ok := shellWords(m[2]); ok {
 			e.replaceRun(list, e.args)
@@ -117,7 +117,7 @@ func (e *entry) unwrapCmd() bool {
 	}
 	rest := e.cdBefore(e.args[i+1:])
 	for _, b := range rest {
-		if strings.Contains(b.s, "%") && len(references.FindString(b.s)) > 2 || b.s == "&&" || b.s == "|" || b.s == ">" || b.s == "&" {
+		if strings.Contains(b.s, "%") && len(references().FindString(b.s)) > 2 || b.s == "&&" || b.s == "|" || b.s == ">" || b.s == "&" {
 			e.say(schemas.NoteRisk, b.at, "a line for the Windows shell is run; it does not work outside of it")
 			return false
 		}
@@ -152,7 +152,7 @@ func (e *entry) cdBefore(rest []bit) []bit {
 	dir, after := bit{}, []bit{}
 	if at := slices.IndexFunc(rest, func(b bit) bool { return b.s == "&&" }); at > 1 && at+1 < len(rest) && (at == 2 || at == 3 && strings.EqualFold(rest[1].s, "/d")) {
 		dir, after = rest[at-1], rest[at+1:]
-	} else if m := cdFirst.FindStringSubmatch(cdDrive.ReplaceAllString(rest[0].s, "cd ")); m != nil && len(rest) == 1 {
+	} else if m := cdFirst().FindStringSubmatch(cdDrive().ReplaceAllString(rest[0].s, "cd ")); m != nil && len(rest) == 1 {
 		dir, after = rest[0], []bit{{"", m[2], rest[0].at, rest[0].ptr}}
 		dir.s = m[1]
 	}
@@ -168,9 +168,9 @@ func firstWord(s string) string {
 	return w
 }
 
-var cdDrive = regexp.MustCompile(`(?i)^\s*cd\s+/d\s+`)
+var cdDrive = lazy.Regexp(`(?i)^\s*cd\s+/d\s+`)
 
-var cdFirst = regexp.MustCompile(`^\s*cd\s+("[^"]+"|'[^']+'|[^\s;&|]+)\s*&&\s*(.+)$`)
+var cdFirst = lazy.Regexp(`^\s*cd\s+("[^"]+"|'[^']+'|[^\s;&|]+)\s*&&\s*(.+)$`)
 
 // shellNote is said once about a line that a shell reads.
 const shellNote = "a line for a shell is run; read it before you confirm"
@@ -195,7 +195,7 @@ func (e *entry) unwrapShell() bool {
 		return false
 	}
 	line, dir := strings.TrimPrefix(strings.TrimSpace(e.args[1].s), "exec "), ""
-	if m := cdFirst.FindStringSubmatch(line); m != nil && e.cwd.s == "" && !strings.ContainsAny(m[1], "$`*~") {
+	if m := cdFirst().FindStringSubmatch(line); m != nil && e.cwd.s == "" && !strings.ContainsAny(m[1], "$`*~") {
 		dir, line = strings.Trim(m[1], `"'`), strings.TrimPrefix(m[2], "exec ")
 	}
 	list, ok := shellWords(line)
@@ -224,7 +224,7 @@ func (e *entry) unwrapEnv() bool {
 	var env []bit
 	for ; i < len(e.args); i++ {
 		k, v, ok := strings.Cut(e.args[i].s, "=")
-		if !ok || !envName.MatchString(k) {
+		if !ok || !envName().MatchString(k) {
 			break
 		}
 		env = append(env, bit{k, v, e.args[i].at, e.args[i].ptr})
@@ -251,14 +251,14 @@ func (e *entry) installer() {
 	}
 }
 
-var mcpRemote = regexp.MustCompile(`^(?:@geelen/)?mcp-remote(?:@[\w.^~-]+)?$`)
+var mcpRemote = lazy.Regexp(`^(?:@geelen/)?mcp-remote(?:@[\w.^~-]+)?$`)
 
 // toRemote turns npx mcp-remote URL into the remote server that it stands for.
 func (e *entry) toRemote() bool {
 	if !slices.Contains([]string{"npx", "bunx", "pnpm", "pnpx", "yarn", "bun", "npm", "deno", "mcp-remote", "node"}, program(e.command.s)) {
 		return false
 	}
-	at := slices.IndexFunc(e.args, func(b bit) bool { return mcpRemote.MatchString(strings.TrimPrefix(b.s, "npm:")) })
+	at := slices.IndexFunc(e.args, func(b bit) bool { return mcpRemote().MatchString(strings.TrimPrefix(b.s, "npm:")) })
 	if program(e.command.s) == "mcp-remote" {
 		at = -1
 	} else if at < 0 || slices.ContainsFunc(e.args[:at], func(b bit) bool {
@@ -318,7 +318,7 @@ func (e *entry) toRemote() bool {
 // remoteHeader reads "Name: value" whose ${X} come from the entry's own env, as mcp-remote fills them in.
 func (e *entry) remoteHeader(b bit) {
 	name, value, ok := strings.Cut(b.s, ":")
-	if !ok || !headerName.MatchString(strings.TrimSpace(name)) {
+	if !ok || !headerName().MatchString(strings.TrimSpace(name)) {
 		return
 	}
 	for _, v := range e.env {

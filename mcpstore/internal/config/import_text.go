@@ -122,7 +122,7 @@ func shownKey(k string) string {
 
 // shownText gives a short text for a note, masked if it looks like a secret.
 func shownText(s string) string {
-	if hasSecret(s) || userInfo.MatchString(s) {
+	if hasSecret(s) || userInfo().MatchString(s) {
 		return "…"
 	}
 	return shown(s)

@@ -2,14 +2,14 @@ package config
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
 // sampleCommand matches a command that only shows what to write there.
-var sampleCommand = regexp.MustCompile(`(?i)^your[-_ ](?:own[-_ ])?(?:command|server|program|binary|executable|mcp[-_ ]server)\b|^(?:command|program|executable)$|^(?:changeme|replace[-_]?me|placeholder|todo)$|(?:^|[/\\])path[/\\]to[/\\]`)
+var sampleCommand = lazy.Regexp(`(?i)^your[-_ ](?:own[-_ ])?(?:command|server|program|binary|executable|mcp[-_ ]server)\b|^(?:command|program|executable)$|^(?:changeme|replace[-_]?me|placeholder|todo)$|(?:^|[/\\])path[/\\]to[/\\]`)
 
 // command gives the program as it stands: a person confirms what is started, so no input ever stands for it. Only the folder
 // that a client has open and a variable's own default are known here. A secret in it is taken out all the same, and such a
@@ -28,7 +28,7 @@ func (r *reader) command(server string, b bit) string {
 		r.note(schemas.NoteRisk, server, b.at, "a secret stands in the command, where none can be filled in; the server cannot start until it is moved to args or env")
 	}
 	open := false
-	out = references.ReplaceAllStringFunc(out, func(whole string) string {
+	out = references().ReplaceAllStringFunc(out, func(whole string) string {
 		name := strings.Trim(whole, "${}% ")
 		if strings.HasPrefix(name, "input:") || strings.HasPrefix(whole, "$(") {
 			open = open || out == was
@@ -49,7 +49,7 @@ func (r *reader) command(server string, b bit) string {
 		}
 		return whole
 	})
-	if open || bracedName.MatchString(out) || markerForm.MatchString(out) || pathHole.MatchString(out) || isSamplePath(out) || sampleCommand.MatchString(out) {
+	if open || bracedName().MatchString(out) || markerForm().MatchString(out) || pathHole().MatchString(out) || isSamplePath(out) || sampleCommand().MatchString(out) {
 		r.note(schemas.NotePath, server, b.at, "the command %s is a placeholder; the server cannot start until the real one is written there", shownPath(out))
 	}
 	return out

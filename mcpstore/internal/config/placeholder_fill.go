@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -78,7 +79,7 @@ type gap struct {
 	ptr           string
 }
 
-var scheme = regexp.MustCompile(`^(?i:(?:Bearer|Basic|Token|ApiKey|Api-Key|Key|Digest|Negotiate)\s+)`)
+var scheme = lazy.Regexp(`^(?i:(?:Bearer|Basic|Token|ApiKey|Api-Key|Key|Digest|Negotiate)\s+)`)
 
 // fill gives a text with every placeholder and literal secret replaced by ${input:ID}.
 func (r *reader) fill(s gap, text string) string {
@@ -88,25 +89,25 @@ func (r *reader) fill(s gap, text string) string {
 		}
 		return r.vals.declare(r.ownID(s), s.secret)
 	}
-	if m := envReference.FindStringSubmatch(text); m != nil && s.secret && !r.stored {
+	if m := envReference().FindStringSubmatch(text); m != nil && s.secret && !r.stored {
 		return r.named(s, m[1], text)
 	}
 	if r.stored && ownReference(text) {
 		return r.reference(s, text[len("${input:"):len(text)-1])
 	}
-	if m := scheme.FindString(text); m != "" && (s.secret || strings.Contains(strings.ToLower(s.where), "auth")) {
+	if m := scheme().FindString(text); m != "" && (s.secret || strings.Contains(strings.ToLower(s.where), "auth")) {
 		s.secret = true
 		return m + r.fill(s, text[len(m):])
 	}
 	if r.stored && !s.secret && !strings.ContainsAny(text, "$%{@?") && !mayHoldSecret(text) {
 		return text
 	}
-	if s.arg && !s.shell && upperMarker.MatchString(text) {
+	if s.arg && !s.shell && upperMarker().MatchString(text) {
 		return r.named(s, strings.Trim(text, "{}"), text)
 	}
-	partly := s.arg && pathHole.MatchString(text) && !markerForm.MatchString(text)   // only the <…> in it are asked for
-	named := isSamplePath(text) || s.where == "cwd" && !markerForm.MatchString(text) // a folder may have any name
-	if !r.stored && !partly && !named && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references.MatchString(strings.ReplaceAll(text, "{{", "")) {
+	partly := s.arg && pathHole().MatchString(text) && !markerForm().MatchString(text) // only the <…> in it are asked for
+	named := isSamplePath(text) || s.where == "cwd" && !markerForm().MatchString(text) // a folder may have any name
+	if !r.stored && !partly && !named && (!s.arg && !s.url || !strings.Contains(text, "://")) && sample(text, s.secret) && !references().MatchString(strings.ReplaceAll(text, "{{", "")) {
 		return r.vals.declare(r.sampleID(s, text), s.secret)
 	}
 	if !r.stored && !s.url && !s.shell && !strings.Contains(text, "://") {
@@ -114,7 +115,7 @@ func (r *reader) fill(s gap, text string) string {
 			return out
 		}
 	}
-	if !s.shell && wholeName.MatchString(text) {
+	if !s.shell && wholeName().MatchString(text) {
 		return r.named(s, strings.Trim(text, "${}% "), text)
 	}
 	out := text
@@ -142,7 +143,7 @@ func (r *reader) known(s gap, text string) string {
 	if !mayHoldSecret(text) {
 		return text
 	}
-	return knownSecret.ReplaceAllStringFunc(text, func(m string) string {
+	return knownSecret().ReplaceAllStringFunc(text, func(m string) string {
 		lead := ""
 		if m[0] == '_' {
 			lead, m = "_", m[1:]
@@ -156,14 +157,14 @@ func ownReference(text string) bool {
 	return strings.HasPrefix(text, "${input:") && strings.IndexByte(text, '}') == len(text)-1
 }
 
-var variableForm = regexp.MustCompile(`^[A-Za-z_][\w.-]*$`)
+var variableForm = lazy.Regexp(`^[A-Za-z_][\w.-]*$`)
 
 // envReference is how some servers name a variable that they read themselves.
-var envReference = regexp.MustCompile(`^env:([A-Za-z_]\w*)$`)
+var envReference = lazy.Regexp(`^env:([A-Za-z_]\w*)$`)
 
-var upperMarker = regexp.MustCompile(`^\{[A-Z][A-Z0-9_]{2,}\}$`)
+var upperMarker = lazy.Regexp(`^\{[A-Z][A-Z0-9_]{2,}\}$`)
 
-var wholeName = regexp.MustCompile(`^(?:\$[A-Za-z_]\w*|\{[A-Za-z_][\w-]*\}|%[A-Za-z_]\w*%)$`)
+var wholeName = lazy.Regexp(`^(?:\$[A-Za-z_]\w*|\{[A-Za-z_][\w-]*\}|%[A-Za-z_]\w*%)$`)
 
 // publicName reports whether a name says that its long random value identifies something and opens nothing.
 func publicName(name string) bool {
@@ -235,7 +236,7 @@ func (r *reader) sampleID(s gap, text string) string {
 func (r *reader) expand(s gap, text string) string {
 	var out strings.Builder
 	last := 0
-	for _, m := range references.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range references().FindAllStringSubmatchIndex(text, -1) {
 		out.WriteString(text[last:m[0]])
 		last = m[1]
 		whole, group := text[m[0]:m[1]], ""
@@ -295,7 +296,7 @@ func (r *reader) named(s gap, name, whole string) string {
 	name, def, hasDef := defaultOf(name)
 	name = bareVariable(name)
 	switch {
-	case mayHoldSecret(name) && (knownSecret.MatchString(name) || randomLooking(name)): // the value stands where its name should
+	case mayHoldSecret(name) && (knownSecret().MatchString(name) || randomLooking(name)): // the value stands where its name should
 		return r.vals.take(s.server, s.id, s.where, name)
 	case workspaceVariable(name):
 		r.note(schemas.NotePath, s.server, s.at, "%s: %s is the workspace here", s.where, whole)
@@ -310,7 +311,7 @@ func (r *reader) named(s gap, name, whole string) string {
 		return whole
 	}
 	id := inputID(name)
-	if !variableForm.MatchString(name) && s.id != "" { // ${cmd: …} and the like: the other client works it out
+	if !variableForm().MatchString(name) && s.id != "" { // ${cmd: …} and the like: the other client works it out
 		id = s.id
 	}
 	secret := secretName(name) || s.secret && len(whole) > 0
@@ -328,14 +329,14 @@ func (r *reader) named(s gap, name, whole string) string {
 }
 
 var (
-	embedded  = regexp.MustCompile(`<{1,2}([\pL_][\pL\pN_ .:-]{1,60})>{1,2}|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
-	userInfo  = regexp.MustCompile(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
-	queryPart = regexp.MustCompile(`(^|[?&;\s])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
-	jsonPair  = regexp.MustCompile(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
+	embedded  = lazy.Regexp(`<{1,2}([\pL_][\pL\pN_ .:-]{1,60})>{1,2}|\b((?:YOUR|MY|TU|VOTRE|DEIN|SEU)_[A-Z0-9_]*[A-Z0-9])\b|\b(your[-_][a-z0-9]+(?:[-_][a-z0-9]+)*)\b`)
+	userInfo  = lazy.Regexp(`\b([a-z][a-z0-9+.-]*)://([^\s/?#"'@:]*)(?::([^\s/?#"']*))?@[\w.\[$-]`)
+	queryPart = lazy.Regexp(`(^|[?&;\s])([A-Za-z_][\w.-]*)=([^&#\s"';]+)`)
+	jsonPair  = lazy.Regexp(`(\\*"([A-Za-z_][\w-]*)\\*"\s*:\s*\\*")([^"\\]+)(\\*")`)
 	// sampleHost is a host that nobody has: all of it is asked for.
-	sampleHost = regexp.MustCompile(`(://)((?:your|my)-(?:own-)?(?:server|domain|host|instance|site|app|url|endpoint|mcp-server|server-url)(?:-\w+)?)\.(?:com|net|org|io|dev|app|ai|co)\b`)
-	bracedName = regexp.MustCompile(`(^|[^$%{])\{([A-Z][A-Z0-9_]{2,})\}`)
-	urlVar     = regexp.MustCompile(`\{([A-Za-z_]\w*)\}`)
+	sampleHost = lazy.Regexp(`(://)((?:your|my)-(?:own-)?(?:server|domain|host|instance|site|app|url|endpoint|mcp-server|server-url)(?:-\w+)?)\.(?:com|net|org|io|dev|app|ai|co)\b`)
+	bracedName = lazy.Regexp(`(^|[^$%{])\{([A-Z][A-Z0-9_]{2,})\}`)
+	urlVar     = lazy.Regexp(`\{([A-Za-z_]\w*)\}`)
 )
 
 // parts looks into a text: user info and query of URLs, members of inline JSON, sample words.
@@ -350,7 +351,7 @@ func (r *reader) parts(s gap, text string) string {
 		text = r.urlParts(s, text)
 	}
 	if !r.stored {
-		text = replaceGroups(sampleHost, text, func(g []string) string {
+		text = replaceGroups(sampleHost(), text, func(g []string) string {
 			in := s
 			in.id, in.arg = "VALUE", true
 			return g[1] + r.vals.declare(r.sampleID(in, g[2]), false)
@@ -359,8 +360,8 @@ func (r *reader) parts(s gap, text string) string {
 	if r.stored || pathLike(text) || strings.Count(text, " ") > 6 || s.shell {
 		return text
 	}
-	text = replaceGroups(bracedName, text, func(g []string) string { return g[1] + r.named(s, g[2], "{"+g[2]+"}") })
-	return replaceGroups(embedded, text, func(g []string) string {
+	text = replaceGroups(bracedName(), text, func(g []string) string { return g[1] + r.named(s, g[2], "{"+g[2]+"}") })
+	return replaceGroups(embedded(), text, func(g []string) string {
 		in := s
 		in.id, in.arg = "VALUE", true
 		name := g[1] + g[2] + g[3]
@@ -377,25 +378,25 @@ func (r *reader) parts(s gap, text string) string {
 
 // pairsIn looks at the query parameters of a URL and the members of inline JSON.
 func (r *reader) pairsIn(s gap, text string) string {
-	text = replaceGroups(queryPart, text, func(g []string) string {
+	text = replaceGroups(queryPart(), text, func(g []string) string {
 		if isRef(g[3]) {
 			return g[0]
 		}
 		in := s
 		in.id, in.secret = upperSnake(g[2]), secretName(g[2]) || strings.EqualFold(g[2], "key") || strings.EqualFold(g[2], "code")
-		if sample(g[3], in.secret) || in.secret && !noSecret(g[3]) || knownSecret.MatchString(g[3]) {
+		if sample(g[3], in.secret) || in.secret && !noSecret(g[3]) || knownSecret().MatchString(g[3]) {
 			in.arg, in.url = true, true
 			return g[1] + g[2] + "=" + r.whole(in, g[3])
 		}
 		return g[0]
 	})
-	return replaceGroups(jsonPair, text, func(g []string) string {
+	return replaceGroups(jsonPair(), text, func(g []string) string {
 		in := s
 		in.id, in.secret = upperSnake(g[2]), secretName(g[2])
-		if isRef(g[3]) || !in.secret && !sample(g[3], false) && !knownSecret.MatchString(g[3]) || noSecret(g[3]) {
+		if isRef(g[3]) || !in.secret && !sample(g[3], false) && !knownSecret().MatchString(g[3]) || noSecret(g[3]) {
 			return g[0]
 		}
-		lead := scheme.FindString(g[3])
+		lead := scheme().FindString(g[3])
 		if g[3] == lead || isRef(g[3][len(lead):]) || noSecret(g[3][len(lead):]) {
 			return g[0]
 		}
@@ -419,7 +420,7 @@ func isRef(s string) bool { return strings.HasPrefix(s, "$") }
 
 // userInfo takes the password out of scheme://user:password@host.
 func (r *reader) userInfo(s gap, text string) string {
-	return replaceGroups(userInfo, text, func(g []string) string {
+	return replaceGroups(userInfo(), text, func(g []string) string {
 		host := g[0][len(g[0])-1:]
 		id := map[string]string{"postgres": "PG_PASSWORD", "postgresql": "PG_PASSWORD"}[g[1]]
 		switch {
@@ -434,7 +435,7 @@ func (r *reader) userInfo(s gap, text string) string {
 		in := s
 		in.id, in.secret = id, true
 		switch {
-		case g[3] == "" && (randomLooking(g[2]) || knownSecret.MatchString(g[2])):
+		case g[3] == "" && (randomLooking(g[2]) || knownSecret().MatchString(g[2])):
 			return g[1] + "://" + r.whole(in, g[2]) + "@" + host
 		case g[3] == "" || isRef(g[3]):
 			return g[0]
@@ -449,7 +450,7 @@ func (r *reader) userInfo(s gap, text string) string {
 
 // urlParts asks for {name} in a URL's path and takes out a path segment that is a key.
 func (r *reader) urlParts(s gap, text string) string {
-	text = replaceGroups(urlVar, text, func(g []string) string {
+	text = replaceGroups(urlVar(), text, func(g []string) string {
 		if strings.Contains(text, "${input:"+g[1]+"}") || strings.Contains(text, "$"+g[0]) {
 			return g[0]
 		}
@@ -458,7 +459,7 @@ func (r *reader) urlParts(s gap, text string) string {
 	head, query, cut := strings.Cut(text, "?")
 	seg := strings.Split(head, "/")
 	for i := 3; i < len(seg); i++ {
-		if randomLooking(seg[i]) || wholeSecret(seg[i]) || uuidKey.MatchString(seg[i]) && opensServer(seg, i) {
+		if randomLooking(seg[i]) || wholeSecret(seg[i]) || uuidKey().MatchString(seg[i]) && opensServer(seg, i) {
 			seg[i] = r.vals.take(s.server, upperSnake(s.server+"_URL_KEY"), s.where, seg[i])
 		}
 	}

@@ -43,7 +43,7 @@ func (r *reader) samplePaths(s gap, text string) (string, bool) {
 	if whole {
 		return ask(text), true
 	}
-	out := pathRun.ReplaceAllStringFunc(text, ask)
+	out := pathRun().ReplaceAllStringFunc(text, ask)
 	return out, some
 }
 

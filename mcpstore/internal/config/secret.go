@@ -1,10 +1,11 @@
 package config
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"bobbin/internal/lazy"
 )
 
 // words splits a name such as "X-API-Key", "githubToken" or "--db_password" into lower-case words.
@@ -84,7 +85,7 @@ func connectionName(name string) bool {
 
 // knownSecret matches values that start like the credentials of a known service. Sources: the services' own documentation
 // and the rules of public secret scanners.
-var knownSecret = regexp.MustCompile(`(?:\b|_)(?:` +
+var knownSecret = lazy.Regexp(`(?:\b|_)(?:` +
 	`gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[\w-]{12,}|` +
 	`sk-[A-Za-z0-9][\w-]{14,}|[sr]k_(?:live|test)_\w{10,}|sk_[A-Za-z0-9_-]{16,}|pk_live_\w{10,}|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}|` +
 	`(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{20,}|AQ\.[\w-]{16,}|ya29\.[\w-]{16,}|sb[ps]_[\w-]{12,}|sb_(?:secret|publishable)_[\w-]{10,}|figd_[\w-]{12,}|` +
@@ -96,16 +97,16 @@ var knownSecret = regexp.MustCompile(`(?:\b|_)(?:` +
 	`)|\$(?:2[aby]|argon2i?d?|6|5)\$[\w./$,=+-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?-----END [A-Z ]*PRIVATE KEY-----)?`)
 
 var (
-	hexKey  = regexp.MustCompile(`^(?i:[0-9a-f]{32,})$`)
-	uuidKey = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+	hexKey  = lazy.Regexp(`^(?i:[0-9a-f]{32,})$`)
+	uuidKey = lazy.Regexp(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 	// publicPrefix begins ids that services hand out and that open nothing.
-	publicPrefix = regexp.MustCompile(`^(?:price|prod|cus|acct|asst|proj|org|team|vs|user|usr|prj|plan)[_-]`)
-	plainFile    = regexp.MustCompile(`^[\w.-]+\.(?:json|ya?ml|pem|key|crt|cer|p12|pfx|txt|env|toml|ini|cfg|conf)$`)
-	keyRun       = regexp.MustCompile(`^[A-Za-z0-9_+/=~-]{24,}$`)
+	publicPrefix = lazy.Regexp(`^(?:price|prod|cus|acct|asst|proj|org|team|vs|user|usr|prj|plan)[_-]`)
+	plainFile    = lazy.Regexp(`^[\w.-]+\.(?:json|ya?ml|pem|key|crt|cer|p12|pfx|txt|env|toml|ini|cfg|conf)$`)
+	keyRun       = lazy.Regexp(`^[A-Za-z0-9_+/=~-]{24,}$`)
 )
 
 // wholeSecret reports whether all of a text is one credential of a known service.
-func wholeSecret(s string) bool { return mayHoldSecret(s) && knownSecret.FindString(s) == s }
+func wholeSecret(s string) bool { return mayHoldSecret(s) && knownSecret().FindString(s) == s }
 
 // mayHoldSecret is a quick look that spares most texts the slower ones.
 func mayHoldSecret(s string) bool {
@@ -132,10 +133,10 @@ func mayHoldSecret(s string) bool {
 // randomLooking reports whether a text has the shape of a generated key: long, one run, of mixed characters, no path and no
 // words.
 func randomLooking(s string) bool {
-	if hexKey.MatchString(s) {
+	if hexKey().MatchString(s) {
 		return true
 	}
-	if publicPrefix.MatchString(s) || !keyRun.MatchString(s) || uuidKey.MatchString(s) || strings.Count(s, "/") > 1 || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "-") {
+	if publicPrefix().MatchString(s) || !keyRun().MatchString(s) || uuidKey().MatchString(s) || strings.Count(s, "/") > 1 || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "-") {
 		return false
 	}
 	var upper, lower, digit, turns, run, longest int
@@ -174,7 +175,7 @@ func noSecret(v string) bool {
 	if len(v) < 4 && strings.Trim(v, "0123456789") == "" {
 		return true
 	}
-	return pathLike(v) || uriWithoutSecret(v) || plainFile.MatchString(v) && !knownSecret.MatchString(v)
+	return pathLike(v) || uriWithoutSecret(v) || plainFile().MatchString(v) && !knownSecret().MatchString(v)
 }
 
 // uriWithoutSecret reports whether v is a plain URL: no user info, no query, no key in its path.
@@ -186,23 +187,23 @@ func uriWithoutSecret(v string) bool {
 	if strings.Contains(rest, "hooks.") || strings.Contains(rest, "webhook") {
 		return false
 	}
-	return !slices.ContainsFunc(strings.Split(rest, "/"), func(s string) bool { return randomLooking(s) || knownSecret.MatchString(s) })
+	return !slices.ContainsFunc(strings.Split(rest, "/"), func(s string) bool { return randomLooking(s) || knownSecret().MatchString(s) })
 }
 
-var pathForm = regexp.MustCompile(`^(?:/[\w.@~ -]+(?:/|$|[\w./ @~-]*\.\w+$)|~[/\\]|~$|\.{1,2}[/\\]|[A-Za-z]:[\\/]|\\\\[\w.$-]+\\|//[\w.-]+/)`)
+var pathForm = lazy.Regexp(`^(?:/[\w.@~ -]+(?:/|$|[\w./ @~-]*\.\w+$)|~[/\\]|~$|\.{1,2}[/\\]|[A-Za-z]:[\\/]|\\\\[\w.$-]+\\|//[\w.-]+/)`)
 
 // pathLike reports whether a text is a file path: absolute, of a home folder, relative with a dot, or of Windows.
 func pathLike(v string) bool {
 	if strings.HasPrefix(v, "file://") {
 		return true
 	}
-	if strings.HasPrefix(v, "/") && hexKey.MatchString(strings.Trim(v, "/=")) {
+	if strings.HasPrefix(v, "/") && hexKey().MatchString(strings.Trim(v, "/=")) {
 		return false
 	}
-	return pathForm.MatchString(v) && !knownSecret.MatchString(v)
+	return pathForm().MatchString(v) && !knownSecret().MatchString(v)
 }
 
 // hasSecret reports whether a text holds what looks like a secret by its shape alone.
 func hasSecret(s string) bool {
-	return knownSecret.MatchString(s) || slices.ContainsFunc(strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t:;,='\"@?&", r) }), randomLooking)
+	return knownSecret().MatchString(s) || slices.ContainsFunc(strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t:;,='\"@?&", r) }), randomLooking)
 }

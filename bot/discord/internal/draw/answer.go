@@ -2,12 +2,12 @@ package draw
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bobbin/bot"
 	"bobbin/bot/discord/internal/wire"
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -112,11 +112,11 @@ func answerOf(r bot.Reply) *schemas.Answering {
 }
 
 var (
-	masked    = regexp.MustCompile(`(!?)\[([^\]\n]*)\]\( *(<[^>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)[^()\n]*\)`)
-	delimiter = regexp.MustCompile(`^ *\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$`)
-	header    = regexp.MustCompile(`^#{1,6} +`)
-	ruling    = regexp.MustCompile(`^(?:-{3,}|\*{3,}|_{3,}) *$`)
-	notLang   = regexp.MustCompile(`[^A-Za-z0-9+#-].*`)
+	masked    = lazy.Regexp(`(!?)\[([^\]\n]*)\]\( *(<[^>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)[^()\n]*\)`)
+	delimiter = lazy.Regexp(`^ *\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$`)
+	header    = lazy.Regexp(`^#{1,6} +`)
+	ruling    = lazy.Regexp(`^(?:-{3,}|\*{3,}|_{3,}) *$`)
+	notLang   = lazy.Regexp(`[^A-Za-z0-9+#-].*`)
 )
 
 // Markdown writes a model's Markdown for Discord: bold, lists and code stay; headings become bold, tables preformatted; links are
@@ -135,8 +135,8 @@ func Markdown(text string) string {
 			out = append(out, strings.ReplaceAll(line, "```", "``ˋ"))
 		case marker != "":
 			fence = marker
-			out = append(out, "```"+short(notLang.ReplaceAllString(strings.TrimSpace(trimmed[len(marker):]), ""), 20))
-		case strings.Contains(line, "|") && i+1 < len(lines) && strings.Contains(lines[i+1], "|") && delimiter.MatchString(lines[i+1]):
+			out = append(out, "```"+short(notLang().ReplaceAllString(strings.TrimSpace(trimmed[len(marker):]), ""), 20))
+		case strings.Contains(line, "|") && i+1 < len(lines) && strings.Contains(lines[i+1], "|") && delimiter().MatchString(lines[i+1]):
 			out = append(out, "```")
 			for ; i < len(lines) && strings.Contains(lines[i], "|"); i++ {
 				out = append(out, strings.ReplaceAll(lines[i], "```", "``ˋ"))
@@ -167,10 +167,10 @@ func markdownLine(s string) string {
 	switch {
 	case s == "":
 		return ""
-	case ruling.MatchString(s):
+	case ruling().MatchString(s):
 		return "———"
-	case header.MatchString(s):
-		s = strings.TrimSpace(header.ReplaceAllString(s, ""))
+	case header().MatchString(s):
+		s = strings.TrimSpace(header().ReplaceAllString(s, ""))
 		return "**" + strings.ReplaceAll(spansOf(strings.TrimRight(s, "# ")), "**", "") + "**"
 	}
 	s = spansOf(s)
@@ -215,7 +215,7 @@ func coded(s string) string {
 func unlinked(s string) string {
 	var b strings.Builder
 	from := 0
-	for _, m := range masked.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range masked().FindAllStringSubmatchIndex(s, -1) {
 		b.WriteString(inertWords(s[from:m[0]]))
 		text, to := strings.TrimSpace(s[m[4]:m[5]]), strings.Trim(s[m[6]:m[7]], "<>")
 		if m[2] != m[3] {
@@ -234,7 +234,7 @@ func unlinked(s string) string {
 func inertWords(s string) string {
 	var b strings.Builder
 	for s != "" {
-		at := linkish.FindStringIndex(s)
+		at := linkish().FindStringIndex(s)
 		if at == nil {
 			quieten(&b, s)
 			break
@@ -261,7 +261,7 @@ func quieten(b *strings.Builder, s string) {
 			b.WriteString(s[i : i+2])
 			i++
 		case c == '\\', c == '<', c == '[', c == '|' && (i+1 < len(s) && s[i+1] == '|' || i > 0 && s[i-1] == '|'),
-			c == '@' && (strings.HasPrefix(s[i:], "@everyone") || strings.HasPrefix(s[i:], "@here")), c == ':' && emoji.MatchString(s[i:]):
+			c == '@' && (strings.HasPrefix(s[i:], "@everyone") || strings.HasPrefix(s[i:], "@here")), c == ':' && emoji().MatchString(s[i:]):
 			b.WriteByte('\\')
 			b.WriteByte(c)
 		default:

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"bobbin/bot"
 	"bobbin/bot/discord/internal/wire"
+	"bobbin/internal/lazy"
 )
 
 // Locale is the translation of names and descriptions of one language, by "mcp", "add-json", "history show", "call.tool"
@@ -22,7 +23,7 @@ type Locale struct {
 // maxPasted is what a text option holds (Discord, Application Command Option).
 const maxPasted = 6000
 
-var commandName = regexp.MustCompile(`^[-_\p{L}\p{N}]{1,32}$`)
+var commandName = lazy.Regexp(`^[-_\p{L}\p{N}]+$`)
 
 // Chat builds /chat, with the assistant's verbs as subcommands. It fails when Discord would refuse it.
 func Chat(verbs []bot.Verb, locales map[string]Locale) (wire.Command, error) {
@@ -122,7 +123,7 @@ func check(c wire.Command) error {
 			names = append(names, n)
 		}
 		for _, n := range names {
-			if !commandName.MatchString(n) || strings.ToLower(n) != n {
+			if !commandName().MatchString(n) || utf8.RuneCountInString(n) > 32 || strings.ToLower(n) != n {
 				wrong = append(wrong, fmt.Errorf("%s: %q is no name for a command: lower case letters, digits, - and _, at most 32", path, n))
 			}
 		}

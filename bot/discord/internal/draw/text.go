@@ -1,10 +1,10 @@
 package draw
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf16"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -35,7 +35,7 @@ func short(s string, n int) string {
 func visible(s string, oneLine bool) string { return schemas.Clean(s, oneLine) }
 
 // linkish is what Discord would make a link or an invitation of.
-var linkish = regexp.MustCompile(`(?i)(?:[a-z][a-z0-9+.-]*://|www\.|discord\.gg/|discord(?:app)?\.com/invite/)[^\s` + "`" + `]*|mailto:\S+|tel:\S+`)
+var linkish = lazy.Regexp(`(?i)(?:[a-z][a-z0-9+.-]*://|www\.|discord\.gg/|discord(?:app)?\.com/invite/)[^\s` + "`" + `]*|mailto:\S+|tel:\S+`)
 
 // Escape writes text so that Discord shows it as it is: no markdown, mention, timestamp, emoji or link comes of it. `code` spans stay;
 // an address becomes one, since nothing else keeps Discord from making it a link.
@@ -92,7 +92,7 @@ func Span(s string) string {
 
 func outside(b *strings.Builder, s string) {
 	for s != "" {
-		at := linkish.FindStringIndex(s)
+		at := linkish().FindStringIndex(s)
 		if at == nil {
 			escape(b, s)
 			return
@@ -128,7 +128,7 @@ func escape(b *strings.Builder, s string) {
 		case '#', '>', '-', '+':
 			mark = first
 		case ':':
-			mark = emoji.MatchString(s[i:])
+			mark = emoji().MatchString(s[i:])
 		case '@':
 			mark = strings.HasPrefix(s[i:], "@everyone") || strings.HasPrefix(s[i:], "@here")
 		case '.':
@@ -141,7 +141,7 @@ func escape(b *strings.Builder, s string) {
 	}
 }
 
-var emoji = regexp.MustCompile(`^:[\w+~-]+:`)
+var emoji = lazy.Regexp(`^:[\w+~-]+:`)
 
 // numbered reports whether a full stop after it would begin a numbered list.
 func numbered(s string) bool {
