@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -104,6 +105,14 @@ func (t *thread) Call(ctx context.Context, in schemas.Call) (schemas.Result, err
 		}
 		e, err := in.Elicit(ctx, schemas.Elicit{Caller: in.Caller, Server: "s", Message: "who?", Schema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
 		return schemas.Result{Raw: text(fmt.Sprintf("%s %s %v", e.Action, e.Content, err))}, nil
+	case "slow": // says something, is held, says something
+		in.Progress(json.RawMessage(`{"progressToken":7,"progress":1}`))
+		<-t.hold
+		in.Progress(json.RawMessage(`{"progressToken":7,"progress":2}`))
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.ended <- nil
+		return schemas.Result{Raw: json.RawMessage(cmp.Or(t.answer, `{"content":[]}`))}, nil
 	case "wait":
 		t.began <- struct{}{}
 		select {

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"bobbin/schemas"
 )
@@ -61,7 +63,7 @@ func (n *session) follow(uri string, updates <-chan struct{}, stop func()) bool 
 			send := n.send
 			n.mu.Unlock()
 			if send != nil {
-				send(notification("notifications/resources/updated", encode(map[string]string{"uri": uri})))
+				send(updated(uri))
 			}
 		}
 	})
@@ -102,4 +104,34 @@ func (n *session) unfollow(uri string) {
 	if end != nil {
 		end()
 	}
+}
+
+// see notes what the client of a session was told of last, so that it hears of the difference when it comes back.
+func (n *session) see(p print) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen = p
+}
+
+func (n *session) sight() print {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen
+}
+
+// alarm says that everything may have changed.
+func (n *session) alarm(t *trail) {
+	n.mu.Lock()
+	uris := slices.Sorted(maps.Keys(n.subs))
+	n.mu.Unlock()
+	for _, list := range []string{"tools", "resources", "prompts"} {
+		t.say(notification("notifications/"+list+"/list_changed", nil))
+	}
+	for _, uri := range uris {
+		t.say(updated(uri))
+	}
+}
+
+func updated(uri string) []byte {
+	return notification("notifications/resources/updated", encode(map[string]string{"uri": uri}))
 }

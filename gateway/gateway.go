@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bobbin/internal/durable"
@@ -87,7 +88,8 @@ type Gateway struct {
 	streams  map[*stream]struct{}
 	shares   map[share]int
 	parked   map[string]*parked
-	follows  int // of resources
+	follows  int          // of resources
+	kept     atomic.Int64 // bytes of trails
 	wg       sync.WaitGroup
 
 	frames        sync.Pool // *[]byte
@@ -141,6 +143,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
+			g.forgetTrails()
 			if err := g.tokens.note(ctx); err != nil && ctx.Err() == nil {
 				g.opt.Log.Warn("when tokens were used last cannot be written", "err", err)
 			}

@@ -224,7 +224,7 @@ func (g *Gateway) postSession(w http.ResponseWriter, r *http.Request, who identi
 		return
 	}
 	x := &exchange{identity: who, g: g, m: m, n: n, version: n.version, able: n.able, level: &n.level}
-	s := &stream{identity: who, g: g, w: w}
+	s := &stream{identity: who, g: g, w: w, of: n}
 	if accepts(r) {
 		x.note, x.hears = s.send, true
 		x.ask = func(ctx context.Context, _, method string, params []byte) (json.RawMessage, error) {
@@ -260,17 +260,34 @@ func (x *exchange) send(b []byte) {
 	}
 }
 
-// listenSession is a session's own stream, which says when lists change. A newer one takes its place, since a client whose connection
-// broke opens it anew before we can know.
+// listenSession is a session's own stream, which says when lists change, or the rest of another one that broke. A newer one takes the
+// place of its own, since a client whose connection broke opens it anew before we can know.
 func (g *Gateway) listenSession(w http.ResponseWriter, r *http.Request, n *session) {
+	key, after, again := lastEvent(r)
+	if again && !strings.HasPrefix(key, ownHead) {
+		g.resume(w, r, n, key, after)
+		return
+	}
 	s, ctx, leave, ok := g.open(r.Context(), n.identity, w)
 	if !ok {
 		refuse(w, http.StatusServiceUnavailable, nil, codeServer, "too many streams are open")
 		return
 	}
 	defer leave()
-	defer n.attach(s, s.send)()
-	g.follow(ctx, n.identity, s, func() { s.comment("open") }, func(method string) { s.send(notification(method, nil)) })
+	defer s.rest()
+	t := n.ownTrail()
+	defer n.attach(s, t.say, t.say)()
+	if key != t.key {
+		after = -1
+	}
+	whole := t.take(s, after) && (!again || key == t.key)
+	defer t.leave(s)
+	if !whole { // what it missed is not known, so it has to look at everything
+		t.take(s, -1)
+		n.alarm(t)
+	}
+	tell := func(method string) { t.say(notification(method, nil)) }
+	n.see(g.follow(ctx, n.identity, s, n.sight(), func() {}, tell))
 }
 
 // open counts a stream that stays open; its context ends with it, the client or the gateway.
@@ -302,8 +319,8 @@ const (
 )
 
 // follow tells a client of the lists that change, and gives signs of life in between, until ctx ends or the client does not read. What it
-// hears of is what changes after started was called.
-func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started func(), tell func(method string)) {
+// hears of is what changed since last, or after started was called; the lists that it knows of then are returned.
+func (g *Gateway) follow(ctx context.Context, who identity, s *stream, last print, started func(), tell func(method string)) print {
 	var ticks <-chan struct{}
 	if g.opt.Watch != nil {
 		var stop func()
@@ -315,9 +332,29 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started f
 		defer cancel()
 		return g.look(ctx, who)
 	}
-	last, err := look()
-	known := err == nil
-	started()
+	compare := func() {
+		now, err := look()
+		if err != nil {
+			return
+		}
+		if !last.known || now.tools != last.tools {
+			tell("notifications/tools/list_changed")
+		}
+		if last.known && now.resources != last.resources {
+			tell("notifications/resources/list_changed")
+		}
+		if last.known && now.prompts != last.prompts {
+			tell("notifications/prompts/list_changed")
+		}
+		last = now
+	}
+	if last.known {
+		started()
+		compare()
+	} else {
+		last, _ = look()
+		started()
+	}
 	beat := time.NewTicker(g.opt.Quiet)
 	defer beat.Stop()
 	pause, told := settle, time.Time{}
@@ -326,7 +363,7 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started f
 		case <-ctx.Done():
 		case <-beat.C:
 			if g.may(ctx, who) != nil {
-				return
+				return last
 			}
 			if s != nil {
 				s.comment("beat")
@@ -338,24 +375,12 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, started f
 			wait(ctx, pause)
 			told = time.Now()
 			if g.may(ctx, who) != nil {
-				return
+				return last
 			}
-			now, err := look()
-			if err != nil {
-				continue
-			}
-			if !known || now.tools != last.tools {
-				tell("notifications/tools/list_changed")
-			}
-			if known && now.resources != last.resources {
-				tell("notifications/resources/list_changed")
-			}
-			if known && now.prompts != last.prompts {
-				tell("notifications/prompts/list_changed")
-			}
-			last, known = now, true
+			compare()
 		}
 	}
+	return last
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -315,7 +315,10 @@ func fits(template, uri string) (fixed int, ok bool) {
 }
 
 // print is what of a thread its clients hear about: when it differs, a list changed.
-type print struct{ tools, resources, prompts [sha256.Size]byte }
+type print struct {
+	tools, resources, prompts [sha256.Size]byte
+	known                     bool
+}
 
 // look takes the print of what a client may see. It starts no server.
 func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
@@ -343,5 +346,5 @@ func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
 	for _, t := range list {
 		_, _ = fmt.Fprintln(tools, t.Model, t.Name, t.Pin)
 	}
-	return print{[sha256.Size]byte(tools.Sum(nil)), [sha256.Size]byte(res.Sum(nil)), [sha256.Size]byte(pro.Sum(nil))}, nil
+	return print{[sha256.Size]byte(tools.Sum(nil)), [sha256.Size]byte(res.Sum(nil)), [sha256.Size]byte(pro.Sum(nil)), true}, nil
 }

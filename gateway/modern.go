@@ -335,7 +335,7 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who identity
 	if len(want) == 0 {
 		first()
 	} else {
-		g.follow(ctx, who, s, first, func(method string) {
+		g.follow(ctx, who, s, print{}, first, func(method string) {
 			if want[method] {
 				s.send(notification(method, about(m)))
 			}

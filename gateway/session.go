@@ -37,14 +37,17 @@ type session struct {
 	level   atomic.Int32
 	spoken  string // over stdio and SSE: what initialize agreed on; under mu, as is able then
 
-	mu    sync.Mutex
-	under map[string]context.CancelFunc // requests of the client by their id
-	asked map[string]chan *message      // ours, by id, until the client answers
-	own   *stream                       // of its own; nil: none is open
-	send  func([]byte)                  // brings a notification to it; nil: nothing can
-	subs  map[string]func()             // resources that it follows, by address; ends that
-	used  time.Time
-	ended bool
+	mu     sync.Mutex
+	under  map[string]context.CancelFunc // requests of the client by their id
+	asked  map[string]chan *message      // ours, by id, until the client answers
+	own    *stream                       // of its own; nil: none is open
+	send   func([]byte)                  // brings a notification to it; nil: nothing can
+	subs   map[string]func()             // resources that it follows, by address; ends that
+	self   *trail                        // of its own stream
+	trails []*trail                      // of its requests' streams
+	seen   print                         // what its own stream said last
+	used   time.Time
+	ended  bool
 }
 
 // mint gives the id of a new session.
@@ -172,8 +175,15 @@ func (n *session) close() {
 	for _, end := range n.subs {
 		stop = append(stop, end)
 	}
-	n.ended, n.subs = true, nil
+	trails := n.trails
+	if n.self != nil {
+		trails = append(trails, n.self)
+	}
+	n.ended, n.subs, n.trails = true, nil, nil
 	n.mu.Unlock()
+	for _, t := range trails {
+		t.drop()
+	}
 	for _, fn := range stop {
 		fn()
 	}
@@ -192,8 +202,8 @@ func (n *session) idle() (since time.Time, yes bool) {
 	return n.used, n.own == nil && len(n.under) == 0 && (len(n.subs) == 0 || time.Since(n.used) > maxApart)
 }
 
-// attach makes s the session's stream; the one before ends.
-func (n *session) attach(s *stream, send func([]byte)) (detach func()) {
+// attach makes s the session's stream; the one before ends. What is sent afterwards goes to later.
+func (n *session) attach(s *stream, send, later func([]byte)) (detach func()) {
 	n.mu.Lock()
 	old := n.own
 	n.own, n.send = s, send
@@ -205,7 +215,7 @@ func (n *session) attach(s *stream, send func([]byte)) (detach func()) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.own == s {
-			n.own, n.send, n.used = nil, nil, time.Now()
+			n.own, n.send, n.used = nil, later, time.Now()
 		}
 	}
 }

@@ -33,13 +33,13 @@ func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	defer g.forget(n)
-	defer n.attach(s, s.send)()
+	defer n.attach(s, s.send, nil)()
 	first := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.write([]byte("event: endpoint\ndata: " + strings.TrimSuffix(r.URL.EscapedPath(), "sse") + "message?sessionId=" + id + "\n\n"))
 	}
-	g.follow(ctx, who, s, first, func(method string) { s.send(notification(method, nil)) })
+	g.follow(ctx, who, s, print{}, first, func(method string) { s.send(notification(method, nil)) })
 }
 
 // message takes what a client of sse posts.

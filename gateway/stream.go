@@ -19,8 +19,10 @@ type stream struct {
 	g     *Gateway
 	w     http.ResponseWriter
 	close context.CancelFunc
+	of    *session // whose client can come back for what it missed; nil: it cannot
 
 	mu    sync.Mutex
+	trail *trail // once the stream of such a session has begun
 	begun bool
 	over  bool
 	beat  *time.Timer
@@ -35,9 +37,30 @@ func (s *stream) fine() bool {
 
 // send writes a message as an event.
 func (s *stream) send(b []byte) {
+	if t := s.lasting(); t != nil {
+		t.say(b)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.write(slices.Concat([]byte("event: message\ndata: "), b, []byte("\n\n")))
+}
+
+// lasting gives the trail of a stream that has one from its first event on.
+func (s *stream) lasting() *trail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of != nil && s.trail == nil && !s.begun && !s.over {
+		s.trail = s.of.trail(s)
+	}
+	return s.trail
+}
+
+// pass writes what is an event, or several, already.
+func (s *stream) pass(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(b)
 }
 
 func (s *stream) comment(text string) {
@@ -68,6 +91,11 @@ func (s *stream) write(b []byte) {
 // finish writes the answer, after which nothing is written any more. A request that was taken back has none.
 func (s *stream) finish(o outcome, id []byte, status int) {
 	s.mu.Lock()
+	if t := s.trail; t != nil {
+		s.mu.Unlock()
+		t.finish(o, id)
+		return
+	}
 	defer s.mu.Unlock()
 	switch {
 	case s.over:
@@ -90,11 +118,20 @@ func (s *stream) finish(o outcome, id []byte, status int) {
 	s.over = true
 }
 
-// breathe gives signs of life on a response that takes long, so that nothing in between closes it, until rest.
+// breathe gives signs of life on a response that takes long, so that nothing in between closes it, until rest. The first one lets a
+// client that understands it come back when something does.
 func (s *stream) breathe(every time.Duration) {
+	first, primes := every, s.of != nil && s.of.version == latest
+	if primes {
+		first = min(every, prime)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beat = time.AfterFunc(every, func() {
+	s.beat = time.AfterFunc(first, func() {
+		if t := s.lasting(); t != nil && primes {
+			primes = false
+			t.prime()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.over {
@@ -109,5 +146,7 @@ func (s *stream) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
-	s.beat.Stop()
+	if s.beat != nil {
+		s.beat.Stop()
+	}
 }
