@@ -253,6 +253,10 @@ func (s *suiteServer) tools() []object {
 		t := object{"name": n, "description": "Of the conformance suite", "inputSchema": object{"type": "object"}, "annotations": object{"readOnlyHint": true}}
 		all = append(all, t)
 	}
+	if s.modern {
+		mirrored := object{"type": "object", "properties": object{"region": object{"type": "string", "x-mcp-header": "Region"}}}
+		all = append(all, object{"name": "test_custom_headers", "description": "Has an argument repeated in a header", "inputSchema": mirrored, "annotations": object{"readOnlyHint": true}})
+	}
 	var deep object
 	_ = json.Unmarshal([]byte(suiteSchema), &deep)
 	return append(all, object{"name": "json_schema_2020_12_tool", "description": "Tool with JSON Schema 2020-12 features", "inputSchema": deep, "annotations": object{"readOnlyHint": true}})
@@ -266,7 +270,7 @@ func (s *suiteServer) call(m *suiteMessage) {
 	image := object{"type": "image", "data": suitePNG, "mimeType": "image/png"}
 	pause := func() { time.Sleep(50 * time.Millisecond) }
 	switch m.Params.Name {
-	case "test_simple_text", "test_sometimes", "test_reconnection", "json_schema_2020_12_tool":
+	case "test_simple_text", "test_sometimes", "test_reconnection", "test_custom_headers", "json_schema_2020_12_tool":
 		text("This is a simple text response for testing.")
 	case "test_image_content":
 		content(image)
