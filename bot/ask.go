@@ -1,15 +1,12 @@
 package bot
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"bobbin/bot/internal/view"
+	"bobbin/bot/internal/form"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -25,7 +22,7 @@ type openAsk struct {
 // Several may wait at once. Hour and always are stored before it returns. Without a door that reaches the member it answers
 // CodeAsk at once, at the end of ctx CodeExpired; in both cases the call must not run.
 func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) {
-	return b.ask(ctx, ask, askBlocks(ask))
+	return b.ask(ctx, ask, form.Asked(ask))
 }
 
 func (b *Bot) ask(ctx context.Context, ask schemas.Ask, shown []Block) (schemas.Answer, error) {
@@ -94,18 +91,6 @@ func (d *deck) drop(id string) bool {
 	return ok
 }
 
-func askBlocks(ask schemas.Ask) []Block {
-	blocks := []Block{{Text: "asks to use " + words.Clean(ask.Tool.Full()) + " · " + words.Clean(ask.Why)}}
-	facts, whole := argFacts(ask.Args)
-	if len(facts) > 0 {
-		blocks = append(blocks, Block{Facts: facts})
-	}
-	if len(ask.Args) > 0 && !whole {
-		blocks = append(blocks, Block{Code: words.Lines(view.Indent(ask.Args))})
-	}
-	return blocks
-}
-
 func (b *Bot) askCard(ask schemas.Ask, shown []Block, a *openAsk) Reply {
 	r := Reply{Private: true, Blocks: shown}
 	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}}
@@ -118,37 +103,6 @@ func (b *Bot) askCard(ask schemas.Ask, shown []Block, a *openAsk) Reply {
 		return b.answer(ctx, t, ask, a, act.Choice)
 	}
 	return b.deal(c, r)
-}
-
-// argFacts shows arguments on one line each. whole: that is all of them, exactly; else the JSON has to stand below.
-func argFacts(raw json.RawMessage) (fs []Fact, whole bool) {
-	var args map[string]json.RawMessage
-	if json.Unmarshal(raw, &args) != nil || len(args) > 12 {
-		return nil, false
-	}
-	var compact, again bytes.Buffer
-	out := json.NewEncoder(&again)
-	out.SetEscapeHTML(false)
-	whole = out.Encode(args) == nil && json.Compact(&compact, raw) == nil && compact.Len()+1 == again.Len() // a key that stands there twice is lost in one
-	for _, k := range slices.Sorted(maps.Keys(args)) {
-		f := Fact{Label: words.Short(words.Clean(k), 40), Value: words.Short(words.Clean(text(args[k])), 120)}
-		whole = whole && f.Label == k && k == strings.Join(strings.Fields(k), " ") && f.Value == text(args[k]) && plainArg(args[k])
-		fs = append(fs, f)
-	}
-	return fs, whole
-}
-
-// plainArg reports whether a value without its quotes is not mistaken for another: a number, true or false, or a text that does not
-// look like either and holds no edge or row of spaces.
-func plainArg(raw json.RawMessage) bool {
-	s := text(raw)
-	switch {
-	case s == "" || raw[0] == '{' || raw[0] == '[' || string(raw) == "null":
-		return false
-	case raw[0] == '"':
-		return !json.Valid([]byte(s)) && s == strings.Join(strings.Fields(s), " ")
-	}
-	return true
 }
 
 // answer stores what outlives the call, then lets the call go on. A yes that cannot be written down is none.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/form"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -37,7 +38,7 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	fields := formFields(ts[i].Input)
+	fields := form.Of(ts[i].Input)
 	denied := cfg.Policy.Decide(ts[i], t.caller.Member, b.opt.Now()).Verb == schemas.Deny // said before anybody fills a form in vain
 	if len(fields) == 0 || denied {
 		return b.calls(ctx, t, ts[i], nil)
@@ -67,39 +68,22 @@ func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool
 	return words.NotFound("tool", name, view.Fulls(ts), "`/mcp tools` lists them")
 }
 
-// wrongArguments draws all mistakes of a call that was not made; each names its argument.
-func wrongArguments(name string, ps schemas.Problems) Reply {
-	ps = slices.Clone(ps)
-	for i, p := range ps {
-		if arg := strings.TrimPrefix(p.Pointer, "/"); arg != "" {
-			ps[i].Text = arg + ": " + p.Text
-		}
-	}
-	r := view.Mistakes("the arguments", ps, "`/mcp call "+words.Clean(name)+"` without JSON asks for them")
-	r.Blocks[0].Text = "the arguments of " + words.Clean(name) + " have " + words.Count(len(ps), "mistake", "mistakes") + "; it was not called"
-	return r
-}
-
-func (b *Bot) callForm(t turn, x schemas.Tool, fields []argument) Reply {
-	form := &Form{Title: words.Clean(x.Full()), Submit: "Call"}
-	for _, f := range fields {
-		form.Fields = append(form.Fields, f.Field)
-	}
+func (b *Bot) callForm(t turn, x schemas.Tool, fields []form.Argument) Reply {
 	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		args, problems := arguments(fields, a.Values)
+		args, problems := form.Read(fields, a.Values)
 		if len(problems) > 0 {
 			return view.Mistakes("the form", problems, ""), nil
 		}
 		return b.calls(ctx, t, x, args)
 	}
-	return b.deal(c, Reply{Private: true, Form: form})
+	return b.deal(c, Reply{Private: true, Form: &Form{Title: words.Clean(x.Full()), Submit: "Call", Fields: form.Fields(fields)}})
 }
 
 func (b *Bot) calls(ctx context.Context, t turn, x schemas.Tool, args json.RawMessage) (Reply, error) {
 	res, err := b.opt.Tools.Call(ctx, schemas.Call{Caller: t.caller, Origin: schemas.ByPerson, Tool: x.Full(), Args: args})
 	if ps, ok := errors.AsType[schemas.Problems](err); ok {
-		return wrongArguments(x.Full(), ps), nil
+		return form.Wrong(x.Full(), ps), nil
 	}
 	if err != nil {
 		return b.orSignIn(ctx, t, x.Server, err, func(ctx context.Context, t turn) (Reply, error) { return b.calls(ctx, t, x, args) })

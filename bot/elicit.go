@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strings"
 
+	"bobbin/bot/internal/form"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -60,24 +60,10 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 	return schemas.Elicited{Action: action}, nil
 }
 
-// questionFields gives the form's fields, by their titles, with a warning at those that nobody should fill in.
-func questionFields(q schemas.Elicit) []argument {
-	fields := formFields(q.Schema)
-	for i, f := range fields {
-		if f.title != "" {
-			fields[i].Label = f.title
-		}
-		if wantsSecret(f.Name + " " + f.title + " " + f.Hint) {
-			fields[i].Hint = strings.TrimPrefix(f.Hint+" · looks like a secret: "+words.Clean(q.Server)+" would get it", " · ")
-		}
-	}
-	return fields
-}
-
 // formQuestion is the card of a form, for as long as waiting lasts, and what the audit log says of it. A refused answer asks again, with
 // all mistakes.
 func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk, answers chan<- schemas.Elicited) (asks string, r Reply) {
-	fields := questionFields(q)
+	fields := form.OfQuestion(q)
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.Name)
@@ -88,10 +74,7 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 		{Warning: "What you answer goes to `" + words.Clean(q.Server) + "`. Never give it a password or a key this way."},
 	}}
 	if len(fields) > 0 {
-		r.Form = &Form{Title: "answer " + words.Clean(q.Server), Submit: "Answer"}
-		for _, f := range fields {
-			r.Form.Fields = append(r.Form.Fields, f.Field)
-		}
+		r.Form = &Form{Title: "answer " + words.Clean(q.Server), Submit: "Answer", Fields: form.Fields(fields)}
 	} else {
 		r.Choices = append([]Choice{{Key: "accept", Label: "Accept"}}, r.Choices...)
 	}
@@ -100,9 +83,9 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 		if act.Choice == "decline" {
 			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "decline"})
 		}
-		content, problems := arguments(fields, act.Values)
+		content, problems := form.Read(fields, act.Values)
 		if len(problems) == 0 {
-			problems = labelled(fields, q.Check(content))
+			problems = form.Labelled(fields, q.Check(content))
 		}
 		if len(problems) == 0 {
 			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "accept", Content: content})
@@ -154,20 +137,6 @@ func (b *Bot) pageQuestion(waiting context.Context, q schemas.Elicit, answers ch
 	return "asks to open a page at " + host, b.deal(c, r)
 }
 
-// labelled names the field at each mistake of an answer.
-func labelled(fields []argument, ps schemas.Problems) schemas.Problems {
-	ps = slices.Clone(ps)
-	for i, p := range ps {
-		for _, f := range fields {
-			if p.Pointer == "/"+f.Name || strings.HasPrefix(p.Pointer, "/"+f.Name+"/") {
-				ps[i].Text = f.Label + ": " + p.Text
-				break
-			}
-		}
-	}
-	return ps
-}
-
 // elicited writes down that there is an answer, never what it is, and lets the call go on.
 func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers chan<- schemas.Elicited, answer schemas.Elicited) (Reply, error) {
 	text := map[string]string{"accept": "answered", "decline": "declined"}[answer.Action]
@@ -183,15 +152,4 @@ func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers ch
 		text += " · the call goes on"
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
-}
-
-// wantsSecret reports whether a field's name asks for what nobody should give away.
-func wantsSecret(name string) bool {
-	name = strings.ToLower(name)
-	for _, w := range []string{"password", "passwd", "passphrase", "secret", "token", "api key", "api_key", "apikey", "private key", "private_key", "credit", "cvv", "pin code"} {
-		if strings.Contains(name, w) {
-			return true
-		}
-	}
-	return false
 }

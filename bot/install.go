@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/form"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -344,7 +345,7 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 		return Reply{}, err
 	}
 	inputs, optional := w.inputs()
-	form := &Form{Title: "values for " + words.Clean(w.plan.Server.Name), Submit: "Show what it would do"}
+	ask := &Form{Title: "values for " + words.Clean(w.plan.Server.Name), Submit: "Show what it would do"}
 	for _, in := range inputs {
 		own := slices.ContainsFunc(w.plan.Inputs, func(i schemas.Input) bool { return i.ID == in.ID })
 		f := Field{Name: in.ID, Label: words.Clean(in.ID), Kind: "secret", Required: own && !slices.Contains(optional, in.ID), Hint: "empty: it is left out"}
@@ -360,8 +361,8 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 		if len(in.Options) > 0 {
 			f.Kind, f.Options, f.Default = "choice", in.Options, in.Default
 		}
-		form.Fields = append(form.Fields, f)
-		if len(form.Fields) == maxFields {
+		ask.Fields = append(ask.Fields, f)
+		if len(ask.Fields) == form.MaxFields {
 			break
 		}
 	}
@@ -369,7 +370,7 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 	c.act = func(ctx context.Context, _ turn, a Action) (Reply, error) {
 		w := w
 		w.found, w.chose, w.shown = nil, true, schemas.Proposal{}
-		for _, f := range form.Fields {
+		for _, f := range ask.Fields {
 			v := strings.TrimRight(a.Values[f.Name], "\r\n")
 			switch {
 			case v != "":
@@ -381,7 +382,7 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 		b.cards.drop(old)
 		return b.installCard(ctx, w)
 	}
-	return b.deal(c, Reply{Private: true, Form: form}), nil
+	return b.deal(c, Reply{Private: true, Form: ask}), nil
 }
 
 // what names the package for lines and logs.

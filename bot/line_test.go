@@ -30,15 +30,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func FuzzForm(f *testing.F) {
-	f.Add(`{"type":"string"}`)
-	f.Fuzz(func(t *testing.T, s string) {
-		for _, p := range []string{`{"a":` + s + `}`, s} {
-			_ = formFields([]byte(`{"properties":` + p + `}`))
-		}
-	})
-}
-
 func TestDeck_TakenOnce(t *testing.T) {
 	d := deck{open: map[string]*card{}}
 	c := &card{expires: time.Unix(100, 0)}

@@ -1,26 +1,25 @@
-package bot
+package form
 
 import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
-	"bobbin/schemas"
 )
 
-// argument is one property of a tool's input schema, as a field and as what its values are turned into.
-type argument struct {
-	Field
+// Argument is one property of a tool's input schema, as a field and as what its values are turned into.
+type Argument struct {
+	view.Field
 	title string            // what the schema calls it for people
 	enum  []json.RawMessage // of a choice, in the order of Options
-	list  *argument         // what each line of a list is; nil: no list
+	list  *Argument         // what each line of a list is; nil: no list
 }
 
-// maxFields bounds a form; a schema with more properties is called with JSON.
-const maxFields = 50
+// MaxFields bounds a form; a schema with more properties is called with JSON.
+const MaxFields = 50
 
 // property is what a form can use of a JSON Schema.
 type property struct {
@@ -37,8 +36,8 @@ type property struct {
 	Format      string            `json:"format"`
 }
 
-// formFields turns an input schema into fields: required ones first, else in the order of the schema.
-func formFields(schema json.RawMessage) []argument {
+// Of turns an input schema into fields: required ones first, else in the order of the schema.
+func Of(schema json.RawMessage) []Argument {
 	var top struct {
 		Properties json.RawMessage `json:"properties"`
 		Required   []string        `json:"required"`
@@ -46,16 +45,16 @@ func formFields(schema json.RawMessage) []argument {
 	if json.Unmarshal(schema, &top) != nil {
 		return nil
 	}
-	var fields []argument
+	var fields []Argument
 	for _, p := range ordered(top.Properties) {
 		f := p.value.argument(p.name)
 		f.Required = slices.Contains(top.Required, p.name)
 		fields = append(fields, f)
-		if len(fields) == maxFields {
+		if len(fields) == MaxFields {
 			break
 		}
 	}
-	slices.SortStableFunc(fields, func(a, b argument) int {
+	slices.SortStableFunc(fields, func(a, b Argument) int {
 		switch {
 		case a.Required == b.Required:
 			return 0
@@ -64,6 +63,15 @@ func formFields(schema json.RawMessage) []argument {
 		}
 		return 1
 	})
+	return fields
+}
+
+// Fields is the fields as a door draws them.
+func Fields(args []Argument) []view.Field {
+	fields := make([]view.Field, len(args))
+	for i, a := range args {
+		fields[i] = a.Field
+	}
 	return fields
 }
 
@@ -96,8 +104,8 @@ func ordered(raw json.RawMessage) []named {
 	return all
 }
 
-func (p property) argument(name string) argument {
-	f := argument{Field: Field{Name: name, Label: words.Short(words.Clean(name), 60), Hint: words.FirstLine(p.Description, 90)}, title: words.Short(words.Clean(p.Title), 60)}
+func (p property) argument(name string) Argument {
+	f := Argument{Field: view.Field{Name: name, Label: words.Short(words.Clean(name), 60), Hint: words.FirstLine(p.Description, 90)}, title: words.Short(words.Clean(p.Title), 60)}
 	kind := p.kind()
 	for _, alt := range p.AnyOf { // optional values are often written as anyOf with null
 		if kind == "json" && len(p.Type) == 0 && alt.kind() != "json" && string(alt.Type) != `"null"` {
@@ -106,7 +114,7 @@ func (p property) argument(name string) argument {
 	}
 	f.Kind = kind
 	if len(p.Default) > 0 && string(p.Default) != "null" {
-		f.Default = text(p.Default)
+		f.Default = Typed(p.Default)
 	}
 	if f.enum, f.Options = p.choices(); len(f.enum) > 0 {
 		f.Kind = "choice"
@@ -153,7 +161,7 @@ func (p property) choices() (values []json.RawMessage, shown []string) {
 	}
 	seen := map[string]bool{"": true}
 	for i := range values {
-		shown = append(shown, words.Clean(text(values[i])))
+		shown = append(shown, words.Clean(Typed(values[i])))
 	}
 	for i, title := range titles {
 		if titles[i] = words.Short(words.Clean(title), 80); seen[titles[i]] {
@@ -168,15 +176,15 @@ func (p property) choices() (values []json.RawMessage, shown []string) {
 }
 
 // choice is the place of a value among a choice's, by what is shown or by itself; -1 if it is none of them.
-func (f argument) choice(v string) int {
+func (f Argument) choice(v string) int {
 	if i := slices.Index(f.Options, v); i >= 0 {
 		return i
 	}
-	return slices.IndexFunc(f.enum, func(e json.RawMessage) bool { return text(e) == v })
+	return slices.IndexFunc(f.enum, func(e json.RawMessage) bool { return Typed(e) == v })
 }
 
 // item is what the items of a list are, if each of them fits on a line; else nil.
-func (p property) item() *argument {
+func (p property) item() *Argument {
 	var one property
 	if string(p.Type) != `"array"` || json.Unmarshal(p.Items, &one) != nil || len(p.Default) > 0 {
 		return nil
@@ -207,109 +215,4 @@ func (p property) kind() string {
 		return one
 	}
 	return "json"
-}
-
-// text is a JSON value as a person types it: a string without its quotes.
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return string(raw)
-}
-
-// arguments builds a tool's arguments of a form: only what was given, typed as the schema says; all mistakes at once.
-func arguments(fields []argument, values map[string]string) (json.RawMessage, schemas.Problems) {
-	args := map[string]json.RawMessage{}
-	var problems schemas.Problems
-	for _, f := range fields {
-		v := values[f.Name]
-		if strings.TrimSpace(v) == "" {
-			if f.Required {
-				problems = append(problems, schemas.Problem{Text: f.Label + " is needed"})
-			}
-			continue
-		}
-		raw, want := f.typed(v)
-		if raw == nil {
-			problems = append(problems, schemas.Problem{Text: f.Label + " must be " + want})
-			continue
-		}
-		args[f.Name] = raw
-	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	raw, err := json.Marshal(args)
-	if err != nil {
-		return nil, schemas.Problems{{Text: "the values are no JSON"}}
-	}
-	return raw, nil
-}
-
-// typed gives the JSON of a value, or nil and what it should have been.
-func (f argument) typed(v string) (json.RawMessage, string) {
-	trimmed := strings.TrimSpace(v)
-	if f.list != nil {
-		return f.typedList(trimmed)
-	}
-	switch f.Kind {
-	case "number":
-		if n, err := strconv.ParseFloat(trimmed, 64); err == nil && json.Valid([]byte(trimmed)) && n == n {
-			return json.RawMessage(trimmed), ""
-		}
-		return nil, "a number"
-	case "integer":
-		digits := strings.TrimPrefix(trimmed, "-")
-		if json.Valid([]byte(trimmed)) && digits != "" && strings.Trim(digits, "0123456789") == "" {
-			return json.RawMessage(trimmed), ""
-		}
-		return nil, "a whole number"
-	case "boolean":
-		switch strings.ToLower(trimmed) {
-		case "true", "yes", "y", "on", "1":
-			return json.RawMessage("true"), ""
-		case "false", "no", "n", "off", "0":
-			return json.RawMessage("false"), ""
-		}
-		return nil, "yes or no"
-	case "choice":
-		if i := f.choice(trimmed); i >= 0 {
-			return f.enum[i], ""
-		}
-		return nil, "one of " + strings.Join(f.Options, ", ")
-	case "json":
-		if json.Valid([]byte(trimmed)) {
-			return json.RawMessage(trimmed), ""
-		}
-		return nil, "JSON, such as [1, 2] or {\"a\": true}"
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, "text"
-	}
-	return raw, ""
-}
-
-// typedList gives the JSON of a list that is written one item a line, or as JSON.
-func (f argument) typedList(v string) (json.RawMessage, string) {
-	if strings.HasPrefix(v, "[") && json.Valid([]byte(v)) {
-		return json.RawMessage(v), ""
-	}
-	items := []json.RawMessage{}
-	for line := range strings.Lines(v) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		raw, want := f.list.typed(line)
-		if raw == nil {
-			return nil, "a list, each line " + want
-		}
-		items = append(items, raw)
-	}
-	raw, err := json.Marshal(items)
-	if err != nil {
-		return nil, "a list"
-	}
-	return raw, ""
 }
