@@ -154,8 +154,8 @@ func (o *ownTools) OwnTools(context.Context, schemas.Caller) []schemas.Tool {
 		{Server: "bobbin", Name: "tool_search", Model: "tool_search", Input: json.RawMessage(`{"type":"object"}`), ReadOnly: true}}
 }
 
-func (o *ownTools) CallOwn(_ context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error) {
-	o.calls, o.wary = append(o.calls, name+string(args)+c.Name), append(o.wary, strings.Join(wary, ","))
+func (o *ownTools) CallOwn(_ context.Context, c schemas.Call) (schemas.Result, error) {
+	o.calls, o.wary = append(o.calls, c.Tool+string(c.Args)+c.Caller.Name), append(o.wary, strings.Join(c.Wary, ","))
 	return text("bobbin", "connected"), nil
 }
 

@@ -97,12 +97,12 @@ func (t *turn) serverTool(tool schemas.Tool) *usable {
 func (t *turn) ownTool(tool schemas.Tool) (Tool, *usable) {
 	return shown(tool), &usable{
 		name: tool.Name, whose: t.ownWords(tool), from: ownServer + "." + tool.Name, readOnly: tool.ReadOnly, input: tool.Input,
-		do: func(ctx context.Context, c schemas.Caller, args json.RawMessage, wary []string, _ func(string)) (schemas.Result, error) {
-			if !tool.ReadOnly { // a card may have to be answered first
+		do: func(ctx context.Context, c schemas.Caller, args json.RawMessage, wary []string, waiting func(string)) (schemas.Result, error) {
+			if !tool.ReadOnly { // a card may have to be answered first, and an installation takes its time
 				t.clock.pause()
 				defer t.clock.resume()
 			}
-			return t.a.opt.Own.CallOwn(ctx, c, tool.Name, args, wary)
+			return t.a.opt.Own.CallOwn(ctx, schemas.Call{Caller: c, Origin: schemas.ByAssistant, Tool: tool.Name, Args: args, Wary: wary, Waiting: waiting})
 		},
 	}
 }

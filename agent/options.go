@@ -21,11 +21,11 @@ type tools interface {
 	Call(context.Context, schemas.Call) (schemas.Result, error)
 }
 
-// own is bobbin's own tools. All are called concurrently; CallOwn ends with ctx, and wary is as in schemas.Call. Masked gives the arguments of a call as they may be
+// own is bobbin's own tools. All are called concurrently; CallOwn ends with ctx. Masked gives the arguments of a call as they may be
 // kept, shown and sent to a model again, whether the name is one of theirs or only nearly.
 type own interface {
 	OwnTools(context.Context, schemas.Caller) []schemas.Tool
-	CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error)
+	CallOwn(context.Context, schemas.Call) (schemas.Result, error)
 	Masked(name string, args json.RawMessage) json.RawMessage
 }
 

@@ -132,7 +132,7 @@ func (b *Bot) accountChoices(ctx context.Context, c schemas.Caller, e schemas.En
 
 // accountCard answers accountChoices for the one who was shown them.
 func (b *Bot) accountCard(by schemas.Caller, name string) *card {
-	c := &card{by: by, role: schemas.Member, may: requesterOnly(by)}
+	c := personal(by)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "connect":
@@ -221,7 +221,7 @@ func (b *Bot) orSignIn(ctx context.Context, t turn, name string, err error, agai
 	b.signs.wait(k, waiting{again, now.Add(callKept)}, now)
 	r := Reply{Private: true, Bad: true, Code: schemas.CodeNeeds, Choices: []Choice{{Key: "connect", Label: "Connect yours"}, {Key: "no", Label: "Not now"}},
 		Blocks: []Block{{Text: words.Clean(e.Text)}, {Text: "its calls run as the one who asks; yours waits for 10 minutes, and goes on when you signed in"}}}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "connect" {
 			return b.connectYours(ctx, t, name)
@@ -272,7 +272,7 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 			{Label: "others cannot", Value: "see your password or token, or use it outside of this thread"},
 			{Label: "it ends", Value: ending + "when you withdraw it, sign out or leave the thread", Note: view.ConnectHint(name)}}},
 		{Warning: "What others do with it is done in your name at `" + words.Clean(words.BareHost(shown.URL)) + "`."}}}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice != "lend" {
 			return Reply{Private: true, Blocks: []Block{{Text: "not lent"}}}, nil
@@ -386,7 +386,7 @@ func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.
 		return words.Invalid("this thread or member has no usable id", "")
 	}
 	b.signs.forget(thread, member)
-	b.cards.leave(thread, member)
+	b.forget(thread, member)
 	if b.opt.Accounts == nil {
 		return nil
 	}
@@ -432,15 +432,4 @@ func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.
 		b.publish(Notice{Thread: thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text}}}}, "")
 	}
 	return errors.Join(errs...)
-}
-
-// leave takes away the cards of a member who left a thread.
-func (d *deck) leave(thread schemas.ThreadID, member schemas.MemberID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, c := range d.open {
-		if c.by.Thread == thread && c.by.Member == member {
-			delete(d.open, id)
-		}
-	}
 }

@@ -97,7 +97,7 @@ func (b *Bot) serverForm(t turn, title string, values map[string]string, named b
 	for i := range fields {
 		fields[i].Default = values[fields[i].Name]
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		got := map[string]string{"name": values["name"]}
 		maps.Copy(got, a.Values)

@@ -32,7 +32,7 @@ func (b *Bot) ask(ctx context.Context, ask schemas.Ask, shown []Block) (schemas.
 	name := ask.Tool.Full()
 	a.notice = Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: b.askCard(ask, shown, a)}
 	if !b.askAloud(a) {
-		b.cards.drop(a.notice.Reply.ID)
+		b.drop(a.notice.Reply.ID)
 		hint := "open the thread in a chat door"
 		if !ask.Each {
 			hint += ", or a manager can `/mcp policy allow " + name + "`"
@@ -54,7 +54,7 @@ func (b *Bot) await(ctx context.Context, a *openAsk, nobody, hint string) (schem
 		return answer, nil
 	case <-ctx.Done():
 	}
-	b.cards.drop(a.notice.Reply.ID)
+	b.drop(a.notice.Reply.ID)
 	select {
 	case answer := <-a.answer: // given in the same moment
 		return answer, nil
@@ -80,15 +80,6 @@ func (b *Bot) askDone(a *openAsk) {
 	b.ears.mu.Lock()
 	defer b.ears.mu.Unlock()
 	b.ears.asks = slices.DeleteFunc(b.ears.asks, func(o *openAsk) bool { return o == a })
-}
-
-// drop takes a card away; true: it was open, and nobody else answers it.
-func (d *deck) drop(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, ok := d.open[id]
-	delete(d.open, id)
-	return ok
 }
 
 func (b *Bot) askCard(ask schemas.Ask, shown []Block, a *openAsk) Reply {
@@ -132,4 +123,27 @@ func (b *Bot) answer(ctx context.Context, t turn, ask schemas.Ask, a *openAsk, c
 		text += " · `/mcp policy forget " + strings.ReplaceAll(words.Clean(name), " ", "") + "`"
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
+}
+
+// redealt changes the card of a question: who comes later is asked on the one that is open now.
+func (b *Bot) redealt(a *openAsk, change func(*Reply)) {
+	b.ears.mu.Lock()
+	defer b.ears.mu.Unlock()
+	change(&a.notice.Reply)
+}
+
+// settled takes the card of a question away, and names it.
+func (b *Bot) settled(a *openAsk) string {
+	b.ears.mu.Lock()
+	card := a.notice.Reply.ID
+	b.ears.mu.Unlock()
+	b.drop(card)
+	return card
+}
+
+// questions gives those that wait.
+func (b *Bot) questions() []*openAsk {
+	b.ears.mu.Lock()
+	defer b.ears.mu.Unlock()
+	return slices.Clone(b.ears.asks)
 }

@@ -149,6 +149,7 @@ type Bot struct {
 	chat  []verb // of /chat
 	cards deck
 	ears  ears
+	shown newest
 	late  late
 	signs signing
 	here  presence
@@ -189,6 +190,7 @@ func New(opt Options) *Bot {
 	b.cards.open = map[string]*card{}
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}
-	b.ears.subs, b.ears.edits, b.ears.held = map[*ear]struct{}{}, map[schemas.ThreadID]lastEdit{}, map[string]string{}
+	b.ears.subs = map[*ear]struct{}{}
+	b.shown.edits, b.shown.held = map[schemas.ThreadID]lastEdit{}, map[string]string{}
 	return b
 }

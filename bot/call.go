@@ -69,7 +69,7 @@ func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool
 }
 
 func (b *Bot) callForm(t turn, x schemas.Tool, fields []form.Argument) Reply {
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		args, problems := form.Read(fields, a.Values)
 		if len(problems) > 0 {
@@ -206,7 +206,7 @@ func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
 	for _, a := range p.Arguments {
 		form.Fields = append(form.Fields, Field{Name: a.Name, Label: words.Short(words.Clean(a.Name), 60), Hint: words.FirstLine(a.Description, 90), Required: a.Required})
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		args := map[string]string{}
 		for _, arg := range p.Arguments {

@@ -178,3 +178,42 @@ func managerOnly(c schemas.Caller) error {
 	}
 	return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can confirm this"}
 }
+
+// drop takes a card away; true: it was open, and nobody else answers it.
+func (d *deck) drop(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.open[id]
+	delete(d.open, id)
+	return ok
+}
+
+// forget takes away the cards of a thread, or of one member in it.
+func (d *deck) forget(thread schemas.ThreadID, member schemas.MemberID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, c := range d.open {
+		if c.by.Thread == thread && (member == "" || c.by.Member == member) {
+			delete(d.open, id)
+		}
+	}
+}
+
+// personal is a card that its requester alone answers.
+func personal(by schemas.Caller) *card {
+	return &card{by: by, role: schemas.Member, may: requesterOnly(by)}
+}
+
+// drop takes a card away; true: it was open, and nobody else answers it.
+func (b *Bot) drop(id string) bool { return b.cards.drop(id) }
+
+// take removes a card that answers itself; of several who answer at once, one gets true.
+func (b *Bot) take(id string, c *card) bool { return b.cards.take(id, c) }
+
+// waits reports whether a card is open that the caller may answer.
+func (b *Bot) waits(c schemas.Caller) bool { return b.cards.waits(c, b.opt.Now()) }
+
+// forget takes the cards of a thread away, or of one member in it: what they would do is about what is no more.
+func (b *Bot) forget(thread schemas.ThreadID, member schemas.MemberID) {
+	b.cards.forget(thread, member)
+}

@@ -162,7 +162,7 @@ func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &stage{b: b, said: said, show: t.stream, reply: b.stopCard(t.caller, cancel)}
-	defer b.cards.drop(s.reply.ID)
+	defer b.drop(s.reply.ID)
 	if s.show == nil {
 		s.show = func(Reply) {}
 	}

@@ -21,7 +21,7 @@ import (
 // remoteOnly answers a config of which only addresses would be new: they are not added this way.
 func (b *Bot) remoteOnly(t turn, p schemas.Proposal) Reply {
 	var r Reply
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	for i, d := range p.Remote {
 		r.Blocks = append(r.Blocks, Block{Text: view.RemoteText(d.Server.Name)})
 		key := "connect:" + strconv.Itoa(i)
@@ -79,7 +79,7 @@ func (b *Bot) connect(ctx context.Context, t turn) (Reply, error) {
 		}
 	}
 	if t.arg("url") == "" {
-		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+		c := personal(t.caller)
 		c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 			return b.address(ctx, t, a.Values["url"], a.Values["name"])
 		}
@@ -197,7 +197,7 @@ func (b *Bot) firstYes(t turn, r remote) Reply {
 	if len(s.Headers) > 0 {
 		reply.Choices = []Choice{{Key: "given", Label: "Connect with the headers given"}, {Key: "connect", Label: "Connect without them"}, {Key: "leave", Label: "Leave it"}}
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "connect":
@@ -226,7 +226,7 @@ func (b *Bot) keyForm(t turn, r remote, why string) Reply {
 	if why != "" {
 		reply.Blocks = []Block{{Text: why}}
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "leave" {
 			return b.leave(ctx, t, r)
@@ -281,7 +281,7 @@ func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 	for _, k := range slices.Sorted(maps.Keys(e.Headers)) {
 		header = k
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		u, err := b.checkURL(a.Values["url"], t.caller.Operator)
 		if err != nil {

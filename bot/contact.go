@@ -88,7 +88,7 @@ func (b *Bot) stuck(t turn, r remote, err error) Reply {
 		}
 	}
 	b.loosen(r)
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "again":

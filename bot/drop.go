@@ -35,20 +35,9 @@ func (b *Bot) Drop(ctx context.Context, thread schemas.ThreadID) error {
 	if err := b.opt.Forget.Forget(ctx, thread, ""); err != nil {
 		return err
 	}
-	b.cards.forget(thread)
-	b.ears.mu.Lock()
-	delete(b.ears.edits, thread)
-	b.ears.mu.Unlock()
+	b.forget(thread, "")
+	b.shown.mu.Lock()
+	delete(b.shown.edits, thread)
+	b.shown.mu.Unlock()
 	return b.opt.Drop.Drop(ctx, thread)
-}
-
-// forget takes a thread's cards away: what they would do is about a configuration that is no more.
-func (d *deck) forget(thread schemas.ThreadID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, c := range d.open {
-		if c.by.Thread == thread {
-			delete(d.open, id)
-		}
-	}
 }

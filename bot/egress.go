@@ -42,7 +42,7 @@ func (b *Bot) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, e
 	}
 	a.notice = Notice{Thread: c.Thread, To: c.Member, Reply: b.hostCard(ctx, c, host, a)}
 	if !b.askAloud(a) {
-		b.cards.drop(a.notice.Reply.ID)
+		b.drop(a.notice.Reply.ID)
 		return schemas.AnswerDeny, refused
 	}
 	defer b.askDone(a)
@@ -51,10 +51,8 @@ func (b *Bot) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, e
 
 // contacts counts a member's open questions about hosts.
 func (b *Bot) contacts(c schemas.Contact) int {
-	b.ears.mu.Lock()
-	defer b.ears.mu.Unlock()
 	n := 0
-	for _, o := range b.ears.asks {
+	for _, o := range b.questions() {
 		if o.contact != nil && o.contact.Thread == c.Thread && o.contact.Member == c.Member {
 			n++
 		}
@@ -64,10 +62,7 @@ func (b *Bot) contacts(c schemas.Contact) int {
 
 // answered lets go on what waits for an answer that the rules give by now, and settles its card.
 func (b *Bot) answered(thread schemas.ThreadID, rules schemas.EgressRules) {
-	b.ears.mu.Lock()
-	asks := slices.Clone(b.ears.asks)
-	b.ears.mu.Unlock()
-	for _, o := range asks {
+	for _, o := range b.questions() {
 		if o.contact == nil || o.contact.Thread != thread {
 			continue
 		}
@@ -79,7 +74,7 @@ func (b *Bot) answered(thread schemas.ThreadID, rules schemas.EgressRules) {
 		default:
 			continue
 		}
-		if b.cards.drop(o.notice.Reply.ID) { // else its own answer is on its way
+		if b.drop(o.notice.Reply.ID) { // else its own answer is on its way
 			o.answer <- answer
 			b.publish(Notice{Thread: thread, To: o.notice.To, Reply: Reply{Private: true, Replace: o.notice.Reply.ID,
 				Blocks: []Block{{Text: words.Clean(contactHost(*o.contact)) + text}}}}, "")
@@ -122,7 +117,7 @@ func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *o
 				return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can open a host for always; `Once` is yours",
 					Hint: "`/mcp policy allow " + hostRule + words.Clean(host) + "` asks one"}
 			}
-			if !b.cards.take(act.ID, d) {
+			if !b.take(act.ID, d) {
 				return Reply{}, gone()
 			}
 		}

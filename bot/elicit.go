@@ -27,11 +27,11 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 		asks, a.notice.Reply = b.formQuestion(waiting, q, a, answers)
 	}
 	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: words.Short(asks, 300)}); err != nil {
-		b.cards.drop(a.notice.Reply.ID)
+		b.drop(a.notice.Reply.ID)
 		return schemas.Elicited{}, err
 	}
 	if !b.askAloud(a) {
-		b.cards.drop(a.notice.Reply.ID)
+		b.drop(a.notice.Reply.ID)
 		return schemas.Elicited{}, &schemas.Error{Code: schemas.CodeAsk, Text: q.Server + " asks for input, and nobody could be asked", Hint: "call it in a chat door"}
 	}
 	b.publish(Notice{Thread: q.Caller.Thread, Reply: Reply{Blocks: []Block{{
@@ -45,10 +45,7 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 		action, noted, said = "accept", "done, says the server", "done · the call goes on"
 	case <-waiting.Done():
 	}
-	b.ears.mu.Lock()
-	card := a.notice.Reply.ID
-	b.ears.mu.Unlock()
-	b.cards.drop(card)
+	card := b.settled(a)
 	select {
 	case answer := <-answers: // given in the same moment
 		return answer, nil
@@ -94,9 +91,7 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 		again.Blocks[0].Text = strings.Replace(again.Blocks[0].Text, "nothing was changed", "nothing was sent", 1)
 		again.Private, again.Form, again.Choices = true, r.Form, r.Choices
 		again = b.deal(c, again)
-		b.ears.mu.Lock() // who comes later is asked on the card that is open now
-		a.notice.Reply.ID, a.notice.Reply.Expires = again.ID, again.Expires
-		b.ears.mu.Unlock()
+		b.redealt(a, func(r *Reply) { r.ID, r.Expires = again.ID, again.Expires })
 		return again, nil
 	})
 	return "asks for " + words.Clean(strings.Join(names, ", ")), b.deal(c, r)

@@ -133,7 +133,7 @@ func (b *Bot) stray(ctx context.Context, c schemas.Caller, text string) (Reply, 
 	if number := err == nil && n > 0 && n < 100; !number && !slices.Contains(labels, strings.ToLower(strings.Trim(text, "`.! "))) {
 		return Reply{}, false
 	}
-	if b.cards.waits(c, b.opt.Now()) {
+	if b.waits(c) {
 		return view.Refused(schemas.CodeInvalid, "that is no choice of an open card · press one of its choices, or give the command again"), true
 	}
 	if ms, err := b.models(ctx, c.Thread); err == nil && len(ms) > 0 {

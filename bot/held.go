@@ -45,10 +45,10 @@ func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, 
 	}
 	r = b.deal(c, r)
 	key := string(thread) + " " + e.Name
-	b.ears.mu.Lock()
-	r.Replace, b.ears.held[key] = b.ears.held[key], r.ID
-	b.ears.mu.Unlock()
-	b.cards.drop(r.Replace)
+	b.shown.mu.Lock()
+	r.Replace, b.shown.held[key] = b.shown.held[key], r.ID
+	b.shown.mu.Unlock()
+	b.drop(r.Replace)
 	b.publish(Notice{Thread: thread, Reply: r, Changed: true}, "")
 }
 

@@ -366,7 +366,7 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 			break
 		}
 	}
-	c := &card{by: w.by, role: schemas.Member, may: requesterOnly(w.by)}
+	c := personal(w.by)
 	c.act = func(ctx context.Context, _ turn, a Action) (Reply, error) {
 		w := w
 		w.found, w.chose, w.shown = nil, true, schemas.Proposal{}
@@ -379,7 +379,7 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 				return Reply{}, words.Invalid(f.Label+" is needed", "")
 			}
 		}
-		b.cards.drop(old)
+		b.drop(old)
 		return b.installCard(ctx, w)
 	}
 	return b.deal(c, Reply{Private: true, Form: ask}), nil

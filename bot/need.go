@@ -46,7 +46,7 @@ func (b *Bot) offerNeeds(t turn, r Reply, needy []schemas.Status) Reply {
 	if len(r.Choices) == 0 {
 		return r
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if name, ok := strings.CutPrefix(a.Choice, "connect:"); ok {
 			return b.connectYours(ctx, t, name)
@@ -102,7 +102,7 @@ func (b *Bot) giveForm(ctx context.Context, t turn, ids []string, only string) (
 		}
 		form.Fields = append(form.Fields, f)
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) { return b.give(ctx, t, ids, only, a.Values) }
 	return b.deal(c, Reply{Private: true, Form: form}), nil
 }

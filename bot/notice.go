@@ -35,11 +35,9 @@ type ear struct {
 }
 
 type ears struct {
-	mu    sync.Mutex
-	subs  map[*ear]struct{}
-	edits map[schemas.ThreadID]lastEdit
-	held  map[string]string // thread and server → the newest card about held tools
-	asks  []*openAsk        // questions that wait; told again to who subscribes later
+	mu   sync.Mutex
+	subs map[*ear]struct{}
+	asks []*openAsk // questions that wait; told again to who subscribes later
 }
 
 // Subscribe gives what happens by itself in a thread, as far as it is for that member; with an empty member, all of it, and
@@ -118,9 +116,9 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 	ctx = context.WithoutCancel(ctx) // what an edit did is written down even while bobbin ends
 	b.opt.Live.Poke(e.Thread)
 	n := Notice{Thread: e.Thread, Changed: true}
-	b.ears.mu.Lock()
-	was := b.ears.edits[e.Thread]
-	b.ears.mu.Unlock()
+	b.shown.mu.Lock()
+	was := b.shown.edits[e.Thread]
+	b.shown.mu.Unlock()
 	now := was
 	now.broken = len(e.Problems) > 0
 	var line []Block
@@ -139,16 +137,23 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 		n.Reply = b.editedCard(e)
 		if n.Reply.ID != "" {
 			now.card, n.Reply.Replace = n.Reply.ID, was.card
-			b.cards.drop(was.card)
+			b.drop(was.card)
 		}
 	case was.broken:
 		n.Reply = Reply{Blocks: []Block{{Text: "the file can be read again; nothing else changed"}}}
 	}
 	n.Reply.Blocks = append(line, n.Reply.Blocks...)
-	b.ears.mu.Lock()
-	b.ears.edits[e.Thread] = now
-	b.ears.mu.Unlock()
+	b.shown.mu.Lock()
+	b.shown.edits[e.Thread] = now
+	b.shown.mu.Unlock()
 	b.publish(n, "")
+}
+
+// newest is the cards of which a thread has one at a time: a newer one takes the place of the one before.
+type newest struct {
+	mu    sync.Mutex
+	edits map[schemas.ThreadID]lastEdit
+	held  map[string]string // thread and server → the card about held tools
 }
 
 // lastEdit is what was said last about a hand edit of a thread: a newer card takes the place of one that nobody answered, and

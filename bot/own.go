@@ -96,20 +96,21 @@ func (b *Bot) OwnTools(_ context.Context, c schemas.Caller) []schemas.Tool {
 
 // CallOwn calls one of OwnTools on a member's wish. What it does is done as the caller, whom arguments cannot name. What a person
 // confirms on a card is put on the same card, to the caller, and waited for until they answer, the card's time is over or ctx
-// ends. wary names the servers whose words the model read before, as in schemas.Call: after those that are not believed, everything
-// that does something is asked on a card, whatever a rule allows. What ran and failed is a Result with IsError; every error is a *schemas.Error, and then nothing was done, unless its code
-// is CodeUnknown.
-func (b *Bot) CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error) {
+// ends; Waiting of the call is told so. After words of servers in Wary that are not believed, everything that does something is asked
+// on a card, whatever a rule allows. Of the call, Caller, Tool, Args, Wary and Waiting count. What ran and failed is a Result with
+// IsError; every error is a *schemas.Error, and then nothing was done, unless its code is CodeUnknown.
+func (b *Bot) CallOwn(ctx context.Context, call schemas.Call) (schemas.Result, error) {
 	began := b.opt.Now()
-	res, err := b.callOwn(ctx, c, name, args, wary)
+	res, err := b.callOwn(ctx, call)
 	if err != nil {
-		return schemas.Result{}, b.worded(c, err)
+		return schemas.Result{}, b.worded(call.Caller, err)
 	}
-	res.Server, res.Tool, res.RunsAs, res.Took, res.Size = ownServer, name, c.Member, b.opt.Now().Sub(began), len(res.Raw)
+	res.Server, res.Tool, res.RunsAs, res.Took, res.Size = ownServer, call.Tool, call.Caller.Member, b.opt.Now().Sub(began), len(res.Raw)
 	return res, nil
 }
 
-func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error) {
+func (b *Bot) callOwn(ctx context.Context, call schemas.Call) (schemas.Result, error) {
+	c, name := call.Caller, call.Tool
 	if !c.Thread.Valid() || !c.Member.Valid() || c.Role < schemas.Guest || c.Role > schemas.Owner {
 		return schemas.Result{}, words.Invalid("this thread or member has no usable id", "")
 	}
@@ -124,7 +125,7 @@ func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args j
 		}
 		return schemas.Result{}, words.NotFound("tool", name, known, "")
 	}
-	if err := b.own[i].arguments(args); err != nil {
+	if err := b.own[i].arguments(call.Args); err != nil {
 		return schemas.Result{}, err
 	}
 	asked := schemas.Record{Thread: c.Thread, Member: c.Member, Name: c.Name, Door: c.Door, Event: schemas.EventAsked, Origin: schemas.ByAssistant,
@@ -136,18 +137,18 @@ func (b *Bot) callOwn(ctx context.Context, c schemas.Caller, name string, args j
 	if err != nil {
 		return schemas.Result{}, err
 	}
-	why := waryOf(cfg.Policy, wary)
+	why := waryOf(cfg.Policy, call.Wary)
 	switch name {
 	case ownConnect:
-		return b.ownConnect(ctx, c, args, why)
+		return b.ownConnect(ctx, call, why)
 	case ownList:
-		return b.ownList(ctx, c, args)
+		return b.ownList(ctx, c)
 	case ownDisconnect:
-		return b.ownDisconnect(ctx, c, args, why)
+		return b.ownDisconnect(ctx, call, why)
 	case ownShell:
-		return b.ownShell(ctx, c, b.own[i].Tool, args, why)
+		return b.ownShell(ctx, call, b.own[i].Tool, why)
 	}
-	return b.ownInstall(ctx, c, args, why)
+	return b.ownInstall(ctx, call, why)
 }
 
 // waryOf says whose words the model read before, of servers that are not believed; "" if there are none.
@@ -167,6 +168,9 @@ func waryOf(p schemas.Policy, wary []string) string {
 // worded makes every error one with words; what is nobody's business but the operator's becomes a reference number.
 func (b *Bot) worded(c schemas.Caller, err error) error {
 	if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code != schemas.CodeInternal {
+		if e.Code == schemas.CodeUnknown && e.Hint == "" {
+			e.Hint = ownList + " shows it"
+		}
 		return e
 	}
 	r := b.refusal(c, err)

@@ -64,13 +64,14 @@ func result(v any, failed bool) (schemas.Result, error) {
 }
 
 // ownConnect is connect_external_mcp.
-func (b *Bot) ownConnect(ctx context.Context, c schemas.Caller, args json.RawMessage, wary string) (schemas.Result, error) {
+func (b *Bot) ownConnect(ctx context.Context, call schemas.Call, wary string) (schemas.Result, error) {
+	c := call.Caller
 	in, err := ownCall[struct {
 		Name, Command string
 		Args          []string
 		Env           map[string]string
 		Remember      bool
-	}](args)
+	}](call.Args)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -103,7 +104,7 @@ func (b *Bot) ownConnect(ctx context.Context, c schemas.Caller, args json.RawMes
 		r.Private = true
 		r.Blocks = append(r.Blocks, Block{Facts: facts})
 	}
-	end, err := b.wished(ctx, c, "connect "+words.Clean(s.Name), wary, r)
+	end, err := b.wished(ctx, bidFor{call: call, what: "connect " + words.Clean(s.Name), wary: wary}, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -367,7 +368,7 @@ func (b *Bot) envNames(c schemas.Caller, e schemas.Entry, keys []schemas.SecretK
 }
 
 // ownList is list_external_mcp.
-func (b *Bot) ownList(ctx context.Context, c schemas.Caller, _ json.RawMessage) (schemas.Result, error) {
+func (b *Bot) ownList(ctx context.Context, c schemas.Caller) (schemas.Result, error) {
 	all, err := b.connections(ctx, c, "")
 	if err != nil {
 		return schemas.Result{}, err
@@ -376,11 +377,12 @@ func (b *Bot) ownList(ctx context.Context, c schemas.Caller, _ json.RawMessage) 
 }
 
 // ownDisconnect is disconnect_external_mcp.
-func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.RawMessage, wary string) (schemas.Result, error) {
+func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string) (schemas.Result, error) {
+	c := call.Caller
 	in, err := ownCall[struct {
 		ID, Name string
 		Delete   bool
-	}](args)
+	}](call.Args)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -408,7 +410,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		if err != nil {
 			return schemas.Result{}, err
 		}
-		if _, err := b.wished(ctx, c, "remove "+words.Clean(e.Name), wary, r); err != nil {
+		if _, err := b.wished(ctx, bidFor{call: call, what: "remove " + words.Clean(e.Name), wary: wary}, r); err != nil {
 			return schemas.Result{}, err
 		}
 		one.State, one.Message = "deleted", "the entry and its values are forgotten"
@@ -425,7 +427,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 		if err != nil {
 			return schemas.Result{}, err
 		}
-		if _, err := b.wished(ctx, c, "switch off "+words.Clean(e.Name), wary, r); err != nil {
+		if _, err := b.wished(ctx, bidFor{call: call, what: "switch off " + words.Clean(e.Name), wary: wary}, r); err != nil {
 			return schemas.Result{}, err
 		}
 		return result(one, false)
@@ -440,7 +442,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, c schemas.Caller, args json.Raw
 	case err != nil:
 		return schemas.Result{}, err
 	case r.ID != "": // the config changed in this very moment
-		b.cards.drop(r.ID)
+		b.drop(r.ID)
 		return schemas.Result{}, &schemas.Error{Code: schemas.CodeConflict, Text: "the config changed meanwhile, so nothing was done", Hint: "try again"}
 	case r.Bad:
 		one.Message = plain(r)

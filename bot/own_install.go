@@ -15,7 +15,8 @@ import (
 const ownLog = 4000
 
 // ownInstall is auto_install_and_connect_mcp.
-func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMessage, wary string) (schemas.Result, error) {
+func (b *Bot) ownInstall(ctx context.Context, call schemas.Call, wary string) (schemas.Result, error) {
+	c := call.Caller
 	in, err := ownCall[struct {
 		Name    string
 		Install struct{ Type, Spec string }
@@ -25,7 +26,7 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 		}
 		Env      map[string]string
 		Remember bool
-	}](args)
+	}](call.Args)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -59,7 +60,7 @@ func (b *Bot) ownInstall(ctx context.Context, c schemas.Caller, args json.RawMes
 		return schemas.Result{}, err
 	}
 	r.Private = len(g.env) > 0
-	end, err := b.wished(ctx, c, "install "+words.Clean(in.Name), wary, r)
+	end, err := b.wished(ctx, bidFor{call: call, what: "install " + words.Clean(in.Name), wary: wary}, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}

@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -14,8 +13,9 @@ import (
 const maxOutput = 16 << 10
 
 // ownShell is sandbox_shell_exec. The permission is looked at before the card and again before it runs.
-func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, args json.RawMessage, wary string) (schemas.Result, error) {
-	in, err := ownCall[struct{ Command, Cwd string }](args)
+func (b *Bot) ownShell(ctx context.Context, call schemas.Call, tool schemas.Tool, wary string) (schemas.Result, error) {
+	c := call.Caller
+	in, err := ownCall[struct{ Command, Cwd string }](call.Args)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -27,7 +27,7 @@ func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 	if dir == "" {
 		dir = "/workspace"
 	}
-	if err := b.mayShell(ctx, c, tool, in.Command, dir, args, wary); err != nil {
+	if err := b.mayShell(ctx, call, tool, in.Command, dir, wary); err != nil {
 		return schemas.Result{}, err
 	}
 	res, d, err := b.exec(ctx, t, in.Command, in.Cwd)
@@ -49,7 +49,8 @@ func (b *Bot) ownShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 
 // mayShell shows the command itself to the member, unless a rule of the thread or theirs says what holds. After words of others no
 // rule lets it run.
-func (b *Bot) mayShell(ctx context.Context, c schemas.Caller, tool schemas.Tool, command, dir string, args json.RawMessage, wary string) error {
+func (b *Bot) mayShell(ctx context.Context, call schemas.Call, tool schemas.Tool, command, dir, wary string) error {
+	c := call.Caller
 	cfg, err := b.opt.Config.Load(ctx, c.Thread)
 	if err != nil {
 		return err
@@ -65,7 +66,11 @@ func (b *Bot) mayShell(ctx context.Context, c schemas.Caller, tool schemas.Tool,
 	if wary != "" {
 		d.Why, warning = wary, wary+", and may have told it to."
 	}
-	answer, err := b.ask(ctx, schemas.Ask{Caller: c, Tool: tool, Args: args, Why: d.Why, Each: wary != ""}, []Block{
+	if call.Waiting != nil {
+		call.Waiting("waits for " + words.At(c.Member, c.Name) + " to allow the command")
+		defer call.Waiting("")
+	}
+	answer, err := b.ask(ctx, schemas.Ask{Caller: c, Tool: tool, Args: call.Args, Why: d.Why, Each: wary != "", Shown: call.Waiting != nil}, []Block{
 		{Text: "the assistant wants to run a command in your sandbox"},
 		{Code: words.Lines(command)},
 		{Facts: []Fact{{Label: "folder", Value: words.Arg(dir)}, {Label: "as", Value: "you, in your own sandbox"}}},

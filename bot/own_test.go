@@ -38,7 +38,9 @@ func (w *world) own(ctx context.Context, c schemas.Caller, name, args string) *c
 // ownAfter is own after words of servers.
 func (w *world) ownAfter(ctx context.Context, c schemas.Caller, name, args string, wary ...string) *call {
 	x := &call{t: w.t}
-	x.wg.Go(func() { x.res, x.err = w.bot.CallOwn(ctx, c, name, json.RawMessage(args), wary) })
+	x.wg.Go(func() {
+		x.res, x.err = w.bot.CallOwn(ctx, schemas.Call{Caller: c, Tool: name, Args: json.RawMessage(args), Wary: wary, Waiting: w.waiting})
+	})
 	synctest.Wait()
 	return x
 }
@@ -511,4 +513,31 @@ func TestOwnArgs(t *testing.T) {
 			t.Error(s)
 		}
 	}
+}
+
+// The step of an answer waits for as long as its card does, and runs again from the press on.
+func TestCallOwn_TellsWhoIsWaitedFor(t *testing.T) {
+	assisted(t, func(t *testing.T, w *world, ch <-chan bot.Notice) {
+		w.offers("my-tools", "search")
+		var told []string
+		w.waiting = func(why string) { told = append(told, fmt.Sprintf("%s|%d", why, w.touched)) }
+		theirs, stop := w.bot.Subscribe(thread, "mallory")
+		defer stop()
+		x := w.own(t.Context(), alice(), "connect_external_mcp", mine)
+		r := card(t, ch)
+		w.replies = append(w.replies, r)
+		w.press(alice(), r, "Show everything")
+		const waits = "waits for @alice to let the assistant connect my-tools|0"
+		if !slices.Equal(told, []string{waits}) {
+			t.Errorf("while the card is open: %q", told)
+		}
+		if len(theirs) != 0 {
+			t.Error("the others see it on the answer, and need no line besides")
+		}
+		w.press(alice(), r, "Confirm")
+		x.ok(false)
+		if len(told) < 2 || told[1] != "|0" || strings.Contains(strings.Join(told[1:], ""), "waits") {
+			t.Errorf("after the press: %q", told)
+		}
+	})
 }

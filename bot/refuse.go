@@ -18,8 +18,7 @@ func (b *Bot) refusal(c schemas.Caller, err error) Reply {
 	}
 	switch {
 	case ok && e.Code != schemas.CodeInternal:
-		r := view.Refused(e.Code, words.Text(words.WithHint(e.Text, e.Hint)))
-		return r
+		return view.Refused(e.Code, words.Text(words.WithHint(e.Text, e.Hint)))
 	case !ok && errors.Is(err, context.DeadlineExceeded):
 		return view.Refused(schemas.CodeFailed, "that took longer than I wait; nothing more is known · `/mcp list` shows how things are")
 	case !ok && errors.Is(err, context.Canceled):

@@ -118,7 +118,7 @@ func (b *Bot) sandboxRemove(t turn) Reply {
 	r := Reply{Private: true, Blocks: []Block{{Text: "remove your sandbox with everything in /workspace?"},
 		{Warning: "It is yours in every thread. Servers that you installed in it are gone, and their entries fail until you install them again. Configs and your vault stay."}},
 		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}}}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice != keyConfirm {
 			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "remove the sandbox"})

@@ -165,7 +165,7 @@ func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Repl
 	e.undo = func(ctx context.Context, by schemas.Caller) {
 		b.undone(ctx, &remote{by: by, draft: r.draft, signed: &o})
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		if a.Choice == "leave" {
 			return b.leave(ctx, t, r)
@@ -284,7 +284,7 @@ func (b *Bot) beginAgain(t turn, e errand, err error) Reply {
 	if schemas.CodeOf(err) == schemas.CodeMissing && e.key != nil { // another try changes nothing
 		r.Choices[0] = Choice{Key: "key", Label: "With an API key"}
 	}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller)}
+	c := personal(t.caller)
 	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "again":
@@ -323,7 +323,7 @@ func (b *Bot) goOn(ctx context.Context, link string) {
 	if e == nil {
 		return
 	}
-	b.cards.drop(e.card)
+	b.drop(e.card)
 	b.opt.Live.Poke(e.by.Thread)
 	r, err := e.then(ctx, turn{caller: e.by, tell: func(string) {}})
 	if err != nil {

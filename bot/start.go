@@ -27,15 +27,20 @@ type late struct {
 // and nothing goes on any more; it is called once. Without it, at a terminal, and where nobody is subscribed, replies wait for
 // up to Options.StartWait.
 func (b *Bot) Run(ctx context.Context) error {
+	b.serve(ctx, b.tidy)
+	return nil
+}
+
+// serve lets work go on beside replies for as long as until does, and waits for what goes on then.
+func (b *Bot) serve(ctx context.Context, until func(context.Context)) {
 	b.late.mu.Lock()
 	b.late.ctx = ctx
 	b.late.mu.Unlock()
-	b.tidy(ctx)
+	until(ctx)
 	b.late.mu.Lock()
 	b.late.ctx = nil
 	b.late.mu.Unlock()
 	b.late.wg.Wait()
-	return nil
 }
 
 // beside runs work inside Run; false: it does not, since bobbin ends or as much as limit goes on already.

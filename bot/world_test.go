@@ -55,6 +55,7 @@ type world struct {
 	prompts   []schemas.Prompt
 	resources []schemas.Resource
 	replies   []bot.Reply
+	waiting   func(string) // of calls of own tools; may be nil
 }
 
 func newWorld(t *testing.T, change ...func(*bot.Options)) *world {

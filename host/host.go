@@ -208,8 +208,8 @@ func (g *gate) OwnTools(ctx context.Context, c schemas.Caller) []schemas.Tool {
 	return g.bot.OwnTools(ctx, c)
 }
 
-func (g *gate) CallOwn(ctx context.Context, c schemas.Caller, name string, args json.RawMessage, wary []string) (schemas.Result, error) {
-	return g.bot.CallOwn(ctx, c, name, args, wary)
+func (g *gate) CallOwn(ctx context.Context, call schemas.Call) (schemas.Result, error) {
+	return g.bot.CallOwn(ctx, call)
 }
 
 func (g *gate) Masked(name string, args json.RawMessage) json.RawMessage {

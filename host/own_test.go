@@ -80,7 +80,7 @@ func TestOwnTools_ValuesAreInMemoryAlone(t *testing.T) {
 		err = h.Run(t.Context(), func(ctx context.Context) error {
 			story(ctx, h, func(name, args string) string {
 				t.Helper()
-				res, err := h.Bot.CallOwn(ctx, alice, name, json.RawMessage(args), nil)
+				res, err := h.Bot.CallOwn(ctx, schemas.Call{Caller: alice, Tool: name, Args: json.RawMessage(args)})
 				if err != nil || res.IsError {
 					t.Fatalf("%v %s", err, res.Raw)
 				}
