@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -73,7 +74,7 @@ func (b *Bot) viewed(ctx context.Context, c schemas.Caller, ss []schemas.Status)
 }
 
 // account shows how the caller stands with a connector, and what they can do about it.
-func (b *Bot) account(ctx context.Context, t turn, e schemas.Entry) (Reply, error) {
+func (b *Bot) account(ctx context.Context, t desk.Turn, e schemas.Entry) (Reply, error) {
 	name := words.Clean(e.Name)
 	switch {
 	case !e.Remote():
@@ -92,7 +93,7 @@ func (b *Bot) account(ctx context.Context, t turn, e schemas.Entry) (Reply, erro
 		return Reply{}, &schemas.Error{Code: schemas.CodePending, Text: name + " is " + string(s.State), Hint: "`/mcp enable " + name + "`"}
 	}
 	head := "you are not signed in to " + name
-	if b.opt.Accounts.Signed(ctx, t.caller.Thread, t.caller.Member, def) {
+	if b.opt.Accounts.Signed(ctx, t.Caller.Thread, t.Caller.Member, def) {
 		head = "you are signed in to " + name
 	}
 	r := Reply{Private: true, Blocks: []Block{{Text: head}, {Facts: []Fact{{Label: "sends to", Value: words.Clean(words.SafeURL(def.URL))},
@@ -100,8 +101,8 @@ func (b *Bot) account(ctx context.Context, t turn, e schemas.Entry) (Reply, erro
 	if e.Loan.Holds(b.opt.Now()) {
 		r.Blocks[1].Facts = append(r.Blocks[1].Facts, Fact{Label: "lent", Value: "by " + words.At(e.Loan.Member, e.Loan.Name) + " to everybody in this thread", Note: view.Until(e.Loan.Until, b.opt.Now())})
 	}
-	r.Choices = append(b.accountChoices(ctx, t.caller, e), Choice{Key: "leave", Label: "Leave it"})
-	return b.deal(b.accountCard(t.caller, e.Name), r), nil
+	r.Choices = append(b.accountChoices(ctx, t.Caller, e), Choice{Key: "leave", Label: "Leave it"})
+	return b.desk.Deal(b.accountCard(t.Caller, e.Name), r), nil
 }
 
 func noSignIns() error {
@@ -131,9 +132,9 @@ func (b *Bot) accountChoices(ctx context.Context, c schemas.Caller, e schemas.En
 }
 
 // accountCard answers accountChoices for the one who was shown them.
-func (b *Bot) accountCard(by schemas.Caller, name string) *card {
-	c := personal(by)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+func (b *Bot) accountCard(by schemas.Caller, name string) *desk.Card {
+	c := desk.Personal(by)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "connect":
 			return b.connectYours(ctx, t, name)
@@ -154,7 +155,7 @@ func (b *Bot) accountCard(by schemas.Caller, name string) *card {
 }
 
 // running gives a connector that members sign in to, and the definition that is approved.
-func (b *Bot) running(ctx context.Context, t turn, name string) (schemas.Entry, schemas.Server, error) {
+func (b *Bot) running(ctx context.Context, t desk.Turn, name string) (schemas.Entry, schemas.Server, error) {
 	e, _, err := b.entry(ctx, t, name)
 	if err != nil {
 		return e, schemas.Server{}, err
@@ -170,23 +171,23 @@ func (b *Bot) running(ctx context.Context, t turn, name string) (schemas.Entry, 
 }
 
 // connectYours begins the caller's own sign-in to a connector that is here already.
-func (b *Bot) connectYours(ctx context.Context, t turn, name string) (Reply, error) {
+func (b *Bot) connectYours(ctx context.Context, t desk.Turn, name string) (Reply, error) {
 	entry, def, err := b.running(ctx, t, name)
 	if err != nil {
 		return Reply{}, err
 	}
 	e := errand{server: def, shared: "only you, unless you lend it"}
-	if entry.Loan.Holds(b.opt.Now()) && entry.Loan.Member == t.caller.Member {
+	if entry.Loan.Holds(b.opt.Now()) && entry.Loan.Member == t.Caller.Member {
 		e.shared = "everybody in this thread, " + view.Until(entry.Loan.Until, b.opt.Now()) + ", since you lend it"
 	}
-	e.now = func(ctx context.Context, t turn) (schemas.Server, error) {
+	e.now = func(ctx context.Context, t desk.Turn) (schemas.Server, error) {
 		_, def, err := b.running(ctx, t, name)
 		return def, err
 	}
-	e.then = func(ctx context.Context, t turn) (Reply, error) {
-		k := holder{t.caller.Thread, t.caller.Member, name}
-		b.keep(&remote{by: t.caller, draft: schemas.Draft{Server: def}})
-		b.Changed(t.caller.Thread)
+	e.then = func(ctx context.Context, t desk.Turn) (Reply, error) {
+		k := holder{t.Caller.Thread, t.Caller.Member, name}
+		b.keep(&remote{by: t.Caller, draft: schemas.Draft{Server: def}})
+		b.desk.Changed(t.Caller.Thread)
 		head := Block{Text: "you are signed in to " + words.Clean(name)}
 		w, ok := b.signs.resume(k, b.opt.Now())
 		if !ok {
@@ -195,13 +196,13 @@ func (b *Bot) connectYours(ctx context.Context, t turn, name string) (Reply, err
 		}
 		r, err := w.run(ctx, t)
 		if err != nil {
-			r = b.refusal(t.caller, err)
+			r = b.desk.Refusal(t.Caller, err)
 		}
 		r.Blocks = append([]Block{{Text: head.Text + "; what waited for it went on"}}, r.Blocks...)
 		return r, nil
 	}
-	e.leave = func(_ context.Context, t turn) (Reply, error) {
-		b.signs.resume(holder{t.caller.Thread, t.caller.Member, name}, b.opt.Now())
+	e.leave = func(_ context.Context, t desk.Turn) (Reply, error) {
+		b.signs.resume(holder{t.Caller.Thread, t.Caller.Member, name}, b.opt.Now())
 		return Reply{Private: true, Blocks: []Block{{Text: "left as it was · " + view.ConnectHint(name) + " when you want to"}}}, nil
 	}
 	return b.begin(ctx, t, e, false)
@@ -209,7 +210,7 @@ func (b *Bot) connectYours(ctx context.Context, t turn, name string) (Reply, err
 
 // orSignIn offers the caller alone to sign in, when that is why a call did not run, and keeps the call for when they did. Any other
 // error goes on.
-func (b *Bot) orSignIn(ctx context.Context, t turn, name string, err error, again func(context.Context, turn) (Reply, error)) (Reply, error) {
+func (b *Bot) orSignIn(ctx context.Context, t desk.Turn, name string, err error, again func(context.Context, desk.Turn) (Reply, error)) (Reply, error) {
 	e, ok := errors.AsType[*schemas.Error](err)
 	if !ok || e.Code != schemas.CodeNeeds || !strings.Contains(e.Hint, "/mcp connect") {
 		return Reply{}, err
@@ -217,32 +218,32 @@ func (b *Bot) orSignIn(ctx context.Context, t turn, name string, err error, agai
 	if _, _, cannot := b.running(ctx, t, name); cannot != nil {
 		return Reply{}, err
 	}
-	k, now := holder{t.caller.Thread, t.caller.Member, name}, b.opt.Now()
+	k, now := holder{t.Caller.Thread, t.Caller.Member, name}, b.opt.Now()
 	b.signs.wait(k, waiting{again, now.Add(callKept)}, now)
 	r := Reply{Private: true, Bad: true, Code: schemas.CodeNeeds, Choices: []Choice{{Key: "connect", Label: "Connect yours"}, {Key: "no", Label: "Not now"}},
 		Blocks: []Block{{Text: words.Clean(e.Text)}, {Text: "its calls run as the one who asks; yours waits for 10 minutes, and goes on when you signed in"}}}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice == "connect" {
 			return b.connectYours(ctx, t, name)
 		}
 		b.signs.resume(k, b.opt.Now())
 		return Reply{Private: true, Blocks: []Block{{Text: "nothing was called"}}}, nil
 	}
-	return b.deal(c, r), nil
+	return b.desk.Deal(c, r), nil
 }
 
 // lendable says why the caller cannot lend their sign-in now.
-func (b *Bot) lendable(ctx context.Context, t turn, name string) (schemas.Entry, error) {
+func (b *Bot) lendable(ctx context.Context, t desk.Turn, name string) (schemas.Entry, error) {
 	e, def, err := b.running(ctx, t, name)
 	switch {
 	case err != nil:
 		return e, err
 	case b.opt.Loans == nil:
 		return e, &schemas.Error{Code: schemas.CodeMissing, Text: "lending is not part of this setup", Hint: "each member can sign in: " + view.ConnectHint(name)}
-	case !b.opt.Accounts.Signed(ctx, t.caller.Thread, t.caller.Member, def):
+	case !b.opt.Accounts.Signed(ctx, t.Caller.Thread, t.Caller.Member, def):
 		return e, &schemas.Error{Code: schemas.CodeNeeds, Text: "you are not signed in to " + words.Clean(name) + ", so there is nothing to lend", Hint: view.ConnectHint(name)}
-	case e.Loan.Holds(b.opt.Now()) && e.Loan.Member != t.caller.Member:
+	case e.Loan.Holds(b.opt.Now()) && e.Loan.Member != t.Caller.Member:
 		return e, &schemas.Error{Code: schemas.CodeConflict, Text: words.At(e.Loan.Member, e.Loan.Name) + " lends theirs already, " + view.Until(e.Loan.Until, b.opt.Now()),
 			Hint: "they can withdraw it, or a manager of the thread"}
 	}
@@ -250,7 +251,7 @@ func (b *Bot) lendable(ctx context.Context, t turn, name string) (schemas.Entry,
 }
 
 // lendCard says in plain words what others could do, before a sign-in is lent; d = 0 is until it is withdrawn.
-func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration) (Reply, error) {
+func (b *Bot) lendCard(ctx context.Context, t desk.Turn, name string, d time.Duration) (Reply, error) {
 	shown, err := b.lendable(ctx, t, name)
 	if err != nil {
 		return Reply{}, err
@@ -272,8 +273,8 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 			{Label: "others cannot", Value: "see your password or token, or use it outside of this thread"},
 			{Label: "it ends", Value: ending + "when you withdraw it, sign out or leave the thread", Note: view.ConnectHint(name)}}},
 		{Warning: "What others do with it is done in your name at `" + words.Clean(words.BareHost(shown.URL)) + "`."}}}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice != "lend" {
 			return Reply{Private: true, Blocks: []Block{{Text: "not lent"}}}, nil
 		}
@@ -284,23 +285,23 @@ func (b *Bot) lendCard(ctx context.Context, t turn, name string, d time.Duration
 		if e.Fingerprint() != shown.Fingerprint() {
 			return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: words.Clean(name) + " changed meanwhile, so nothing was lent", Hint: view.ConnectHint(name)}
 		}
-		loan := &schemas.Loan{Member: t.caller.Member, Name: t.caller.Name, At: b.opt.Now(), Until: end()}
+		loan := &schemas.Loan{Member: t.Caller.Member, Name: t.Caller.Name, At: b.opt.Now(), Until: end()}
 		return b.lend(ctx, t, name, loan, "lent "+view.Until(loan.Until, b.opt.Now()))
 	}
-	return b.deal(c, r), nil
+	return b.desk.Deal(c, r), nil
 }
 
 // lend writes down and stores a loan, or its end, and tells the thread.
-func (b *Bot) lend(ctx context.Context, t turn, name string, loan *schemas.Loan, said string) (Reply, error) {
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSignIn, Server: name, Detail: said}); err != nil {
+func (b *Bot) lend(ctx context.Context, t desk.Turn, name string, loan *schemas.Loan, said string) (Reply, error) {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventSignIn, Server: name, Detail: said}); err != nil {
 		return Reply{}, err
 	}
-	if err := b.opt.Loans.Lend(ctx, t.caller, name, loan); err != nil {
+	if err := b.opt.Loans.Lend(ctx, t.Caller, name, loan); err != nil {
 		return Reply{}, err
 	}
-	b.opt.Live.Poke(t.caller.Thread)
+	b.opt.Live.Poke(t.Caller.Thread)
 	text := "the sign-in to " + words.Clean(name) + " is " + said
-	b.publish(Notice{Thread: t.caller.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text + " by " + words.At(t.caller.Member, t.caller.Name)}}}}, t.caller.Member)
+	b.desk.Publish(Notice{Thread: t.Caller.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text + " by " + words.At(t.Caller.Member, t.Caller.Name)}}}}, t.Caller.Member)
 	if loan != nil {
 		text += " · " + view.ConnectHint(name) + " withdraws it"
 	}
@@ -308,39 +309,39 @@ func (b *Bot) lend(ctx context.Context, t turn, name string, loan *schemas.Loan,
 }
 
 // withdraw ends a loan, for its lender or a manager.
-func (b *Bot) withdraw(ctx context.Context, t turn, name string) (Reply, error) {
+func (b *Bot) withdraw(ctx context.Context, t desk.Turn, name string) (Reply, error) {
 	e, _, err := b.entry(ctx, t, name)
 	switch {
 	case err != nil:
 		return Reply{}, err
 	case b.opt.Loans == nil || !e.Loan.Holds(b.opt.Now()):
 		return Reply{}, &schemas.Error{Code: schemas.CodeConflict, Text: "nobody lends " + words.Clean(name) + " any more", Hint: "`/mcp show " + words.Clean(name) + "`"}
-	case e.Loan.Member != t.caller.Member && !t.caller.Manages():
+	case e.Loan.Member != t.Caller.Member && !t.Caller.Manages():
 		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only " + words.At(e.Loan.Member, e.Loan.Name) + " can withdraw it, or a manager of the thread"}
 	}
 	return b.lend(ctx, t, name, nil, "withdrawn")
 }
 
 // signOut ends the caller's own sign-in, and their loan of it first.
-func (b *Bot) signOut(ctx context.Context, t turn, name string) (Reply, error) {
+func (b *Bot) signOut(ctx context.Context, t desk.Turn, name string) (Reply, error) {
 	e, def, err := b.running(ctx, t, name)
 	if err != nil {
 		return Reply{}, err
 	}
-	if b.opt.Loans != nil && e.Loan != nil && e.Loan.Member == t.caller.Member {
+	if b.opt.Loans != nil && e.Loan != nil && e.Loan.Member == t.Caller.Member {
 		if _, err := b.lend(ctx, t, name, nil, "withdrawn"); err != nil {
 			return Reply{}, err
 		}
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSignIn, Server: name, Detail: "signed out"}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventSignIn, Server: name, Detail: "signed out"}); err != nil {
 		return Reply{}, err
 	}
-	t.tell("signing out of " + words.Clean(name) + " …")
-	if err := b.opt.Accounts.SignOut(ctx, t.caller.Thread, t.caller.Member, def); err != nil {
+	t.Tell("signing out of " + words.Clean(name) + " …")
+	if err := b.opt.Accounts.SignOut(ctx, t.Caller.Thread, t.Caller.Member, def); err != nil {
 		return Reply{}, err
 	}
-	b.opt.Live.Poke(t.caller.Thread)
-	b.Changed(t.caller.Thread)
+	b.opt.Live.Poke(t.Caller.Thread)
+	b.desk.Changed(t.Caller.Thread)
 	return Reply{Private: true, Blocks: []Block{{Text: "you are signed out of " + words.Clean(name) + " · " + view.ConnectHint(name) + " signs in again"}}}, nil
 }
 
@@ -357,7 +358,7 @@ func (b *Bot) signOutOld(ctx context.Context, thread schemas.ThreadID, c schemas
 	if b.opt.Revoke == nil || c.Before == nil || c.After == nil || !view.SignsIn(*c.Before) || c.Before.Fingerprint() == c.After.Fingerprint() {
 		return
 	}
-	ctx, cancel := after(ctx)
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
 	now := *c.After
 	now.Name = c.Server
@@ -370,7 +371,7 @@ func (b *Bot) revokeAll(ctx context.Context, thread schemas.ThreadID, server str
 	if b.opt.Revoke == nil {
 		return true
 	}
-	ctx, cancel := after(ctx)
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
 	if err := b.opt.Revoke.SignOutAll(ctx, thread, server); err != nil {
 		b.opt.Log.Error("sign-ins of a removed server were not all revoked", "thread", thread, "server", server, "err", err)
@@ -386,7 +387,7 @@ func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.
 		return words.Invalid("this thread or member has no usable id", "")
 	}
 	b.signs.forget(thread, member)
-	b.forget(thread, member)
+	b.desk.Forget(thread, member)
 	if b.opt.Accounts == nil {
 		return nil
 	}
@@ -422,14 +423,14 @@ func (b *Bot) Left(ctx context.Context, thread schemas.ThreadID, member schemas.
 	if len(had) > 0 {
 		by := schemas.Caller{Thread: thread, Member: member, Name: strings.TrimPrefix(who, "@")}
 		for _, n := range had {
-			b.noted(ctx, by, schemas.Record{Event: schemas.EventSignIn, Server: n, Detail: "removed, since the member left"})
+			b.desk.Noted(ctx, by, schemas.Record{Event: schemas.EventSignIn, Server: n, Detail: "removed, since the member left"})
 		}
 		b.opt.Live.Poke(thread)
 		text := who + "'s sign-ins were removed since they left: " + words.Short(words.Clean(strings.Join(had, ", ")), 300)
 		if err := errors.Join(errs...); err != nil {
 			text = who + " left, and not all of their sign-ins could be removed; the operator can find why in the log"
 		}
-		b.publish(Notice{Thread: thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text}}}}, "")
+		b.desk.Publish(Notice{Thread: thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: text}}}}, "")
 	}
 	return errors.Join(errs...)
 }

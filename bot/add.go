@@ -9,39 +9,40 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
 // upload takes a config file. It is a merge: servers that the file does not name stay.
-func (b *Bot) upload(ctx context.Context, t turn) (Reply, error) {
-	if t.file == nil {
+func (b *Bot) upload(ctx context.Context, t desk.Turn) (Reply, error) {
+	if t.File == nil {
 		return Reply{}, words.Invalid("no file came with that", "at the terminal `/mcp upload PATH`; elsewhere attach the file, or paste it with `/mcp add-json`")
 	}
-	name := t.file.Name
+	name := t.File.Name
 	if name == "" {
 		name = "the file"
 	}
-	if isBundle(t.file.Data) {
-		return b.bundle(ctx, t, schemas.File{Name: name, Data: t.file.Data})
+	if isBundle(t.File.Data) {
+		return b.bundle(ctx, t, schemas.File{Name: name, Data: t.File.Data})
 	}
-	if len(t.file.Data) > maxText {
-		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: name + " is " + words.Size(len(t.file.Data)) + "; at most " + words.Size(maxText),
+	if len(t.File.Data) > desk.MaxText {
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: name + " is " + words.Size(len(t.File.Data)) + "; at most " + words.Size(desk.MaxText),
 			Hint: "a config holds servers only; is it the right file?"}
 	}
-	return b.imported(ctx, t, name, t.file.Data, "", "upload "+name)
+	return b.imported(ctx, t, name, t.File.Data, "", "upload "+name)
 }
 
-func (b *Bot) addJSON(ctx context.Context, t turn) (Reply, error) {
-	if len(t.args["json"]) > maxText {
-		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + words.Size(len(t.args["json"])) + "; at most " + words.Size(maxText)}
+func (b *Bot) addJSON(ctx context.Context, t desk.Turn) (Reply, error) {
+	if len(t.Args["json"]) > desk.MaxText {
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + words.Size(len(t.Args["json"])) + "; at most " + words.Size(desk.MaxText)}
 	}
-	return b.imported(ctx, t, "", []byte(t.args["json"]), t.arg("name"), "add-json")
+	return b.imported(ctx, t, "", []byte(t.Args["json"]), t.Arg("name"), "add-json")
 }
 
 // imported reads a config text and proposes its servers.
-func (b *Bot) imported(ctx context.Context, t turn, file string, data []byte, hint, source string) (Reply, error) {
+func (b *Bot) imported(ctx context.Context, t desk.Turn, file string, data []byte, hint, source string) (Reply, error) {
 	in := b.opt.Import(file, data, hint)
 	if len(in.Problems) > 0 {
 		name, again := file, "fix "+map[bool]string{true: "it", false: "them"}[len(in.Problems) == 1]+" and run `/mcp upload "+words.Clean(file)+"` again"
@@ -64,8 +65,8 @@ func (b *Bot) imported(ctx context.Context, t turn, file string, data []byte, hi
 }
 
 // add opens the form for a local server, or takes a typed line.
-func (b *Bot) add(ctx context.Context, t turn) (Reply, error) {
-	values := map[string]string{"name": t.arg("name"), "command": t.arg("command"), "args": t.args["args"], "env": t.args["env"], "cwd": t.arg("cwd")}
+func (b *Bot) add(ctx context.Context, t desk.Turn) (Reply, error) {
+	values := map[string]string{"name": t.Arg("name"), "command": t.Arg("command"), "args": t.Args["args"], "env": t.Args["env"], "cwd": t.Arg("cwd")}
 	for _, w := range []string{"--base-image", "--proxy-image", "--sse-port", "--sse-host", "--allow-origin"} {
 		if strings.Contains(" "+values["command"], " "+w) {
 			return Reply{}, words.Invalid("that is the operator's form of add", "run `bobbin mcp add …` at the machine; here a server is a name and a command")
@@ -75,7 +76,7 @@ func (b *Bot) add(ctx context.Context, t turn) (Reply, error) {
 		return Reply{}, words.Invalid("that is an address; remote servers are added with `/mcp connect`", "`/mcp connect URL`")
 	}
 	if values["name"] == "" || values["command"] == "" {
-		return b.serverForm(t, "add a local server", values, true, func(ctx context.Context, t turn, v map[string]string) (Reply, error) {
+		return b.serverForm(t, "add a local server", values, true, func(ctx context.Context, t desk.Turn, v map[string]string) (Reply, error) {
 			return b.formed(ctx, t, v, nil)
 		}), nil
 	}
@@ -83,7 +84,7 @@ func (b *Bot) add(ctx context.Context, t turn) (Reply, error) {
 }
 
 // serverForm asks for the five things that make a local server.
-func (b *Bot) serverForm(t turn, title string, values map[string]string, named bool, then func(context.Context, turn, map[string]string) (Reply, error)) Reply {
+func (b *Bot) serverForm(t desk.Turn, title string, values map[string]string, named bool, then func(context.Context, desk.Turn, map[string]string) (Reply, error)) Reply {
 	fields := []Field{
 		{Name: "name", Label: "name", Hint: "letters, digits, . _ -", Required: true},
 		{Name: "command", Label: "command", Hint: "a program, such as npx or node", Required: true},
@@ -97,17 +98,17 @@ func (b *Bot) serverForm(t turn, title string, values map[string]string, named b
 	for i := range fields {
 		fields[i].Default = values[fields[i].Name]
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		got := map[string]string{"name": values["name"]}
 		maps.Copy(got, a.Values)
 		return then(ctx, t, got)
 	}
-	return b.deal(c, Reply{Private: true, Form: &Form{Title: title, Fields: fields, Submit: "Show what it would do"}})
+	return b.desk.Deal(c, Reply{Private: true, Form: &Form{Title: title, Fields: fields, Submit: "Show what it would do"}})
 }
 
 // formed turns a filled form into a proposal. was is the entry that is edited, nil for a new one.
-func (b *Bot) formed(ctx context.Context, t turn, v map[string]string, was *schemas.Server) (Reply, error) {
+func (b *Bot) formed(ctx context.Context, t desk.Turn, v map[string]string, was *schemas.Server) (Reply, error) {
 	name := strings.TrimSpace(v["name"])
 	s, problems := formServer(v)
 	if name == "" {
@@ -210,8 +211,8 @@ func envLines(text string) (map[string]string, schemas.Problems) {
 }
 
 // edit opens the form with what the file says now.
-func (b *Bot) edit(ctx context.Context, t turn) (Reply, error) {
-	e, err := b.mine(ctx, t, t.arg("name"))
+func (b *Bot) edit(ctx context.Context, t desk.Turn) (Reply, error) {
+	e, err := b.mine(ctx, t, t.Arg("name"))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -223,19 +224,19 @@ func (b *Bot) edit(ctx context.Context, t turn) (Reply, error) {
 		env = append(env, k+"="+e.Env[k])
 	}
 	values := map[string]string{"name": e.Name, "command": words.Quote(e.Command), "args": words.QuoteAll(e.Args), "env": strings.Join(env, "\n"), "cwd": e.Cwd}
-	return b.serverForm(t, "edit "+words.Clean(e.Name), values, false, func(ctx context.Context, t turn, v map[string]string) (Reply, error) {
+	return b.serverForm(t, "edit "+words.Clean(e.Name), values, false, func(ctx context.Context, t desk.Turn, v map[string]string) (Reply, error) {
 		v["name"] = e.Name
 		return b.formed(ctx, t, v, &e.Server)
 	}), nil
 }
 
 // mine gives the entry of that name if the caller may change it.
-func (b *Bot) mine(ctx context.Context, t turn, name string) (schemas.Entry, error) {
+func (b *Bot) mine(ctx context.Context, t desk.Turn, name string) (schemas.Entry, error) {
 	e, _, err := b.entry(ctx, t, name)
 	if err != nil {
 		return e, err
 	}
-	return e, mayChange(t.caller, e)
+	return e, mayChange(t.Caller, e)
 }
 
 func mayChange(c schemas.Caller, e schemas.Entry) error {
@@ -253,13 +254,13 @@ func mayChange(c schemas.Caller, e schemas.Entry) error {
 // mayAccept is for what changes nothing but this thread's use of a server: of the operator's, that is a manager's to say.
 func mayAccept(c schemas.Caller, e schemas.Entry) error {
 	if e.Kind == schemas.Admin {
-		return managerOnly(c)
+		return desk.ManagerOnly(c)
 	}
 	return mayChange(c, e)
 }
 
-func (b *Bot) entry(ctx context.Context, t turn, name string) (schemas.Entry, schemas.Config, error) {
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) entry(ctx context.Context, t desk.Turn, name string) (schemas.Entry, schemas.Config, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return schemas.Entry{}, cfg, err
 	}
@@ -280,16 +281,16 @@ func names(cfg schemas.Config) []string {
 	return ns
 }
 
-func (b *Bot) remove(ctx context.Context, t turn) (Reply, error) {
-	e, err := b.mine(ctx, t, t.arg("name"))
+func (b *Bot) remove(ctx context.Context, t desk.Turn) (Reply, error) {
+	e, err := b.mine(ctx, t, t.Arg("name"))
 	if err != nil {
 		return Reply{}, err
 	}
 	return b.propose(ctx, t, schemas.Edit{Remove: []string{e.Name}, Source: "remove"})
 }
 
-func (b *Bot) disable(ctx context.Context, t turn) (Reply, error) {
-	e, err := b.mine(ctx, t, t.arg("name"))
+func (b *Bot) disable(ctx context.Context, t desk.Turn) (Reply, error) {
+	e, err := b.mine(ctx, t, t.Arg("name"))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -297,18 +298,18 @@ func (b *Bot) disable(ctx context.Context, t turn) (Reply, error) {
 		return Reply{Blocks: []Block{{Text: words.Clean(e.Name) + " is off already"}}}, nil
 	}
 	edit := schemas.Edit{Disable: []string{e.Name}, Source: "disable"}
-	p, err := b.opt.Config.Propose(ctx, t.caller, edit)
+	p, err := b.opt.Config.Propose(ctx, t.Caller, edit)
 	if err != nil {
 		return Reply{}, err
 	}
-	p.By = t.caller
+	p.By = t.Caller
 	return b.confirm(ctx, t, edit, p, nil)
 }
 
 // enable switches a server on. What was approved already starts at once; a definition that waits shows its card.
-func (b *Bot) enable(ctx context.Context, t turn) (Reply, error) {
-	name := t.arg("name")
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) enable(ctx context.Context, t desk.Turn) (Reply, error) {
+	name := t.Arg("name")
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -334,10 +335,10 @@ func (b *Bot) enable(ctx context.Context, t turn) (Reply, error) {
 	if e.Enabled {
 		return b.heldTool(ctx, t, e, "")
 	}
-	p, err := b.opt.Config.Propose(ctx, t.caller, edit)
+	p, err := b.opt.Config.Propose(ctx, t.Caller, edit)
 	if err != nil {
 		return Reply{}, err
 	}
-	p.By = t.caller
+	p.By = t.Caller
 	return b.confirm(ctx, t, edit, p, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -32,11 +33,11 @@ func noOperator() error {
 	return &schemas.Error{Code: schemas.CodeMissing, Text: "the operator has no servers here", Hint: "add one of your own with `/mcp add` or `/mcp connect`"}
 }
 
-func (b *Bot) adminList(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) adminList(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Operator == nil {
 		return Reply{}, noOperator()
 	}
-	all, err := b.opt.Operator.List(ctx, t.caller)
+	all, err := b.opt.Operator.List(ctx, t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -54,43 +55,43 @@ func (b *Bot) adminList(ctx context.Context, t turn) (Reply, error) {
 	return Reply{Private: true, Blocks: []Block{{Text: "servers of the operator"}, {Table: tab}}}, nil
 }
 
-func (b *Bot) adminAttach(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) adminAttach(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Operator == nil {
 		return Reply{}, noOperator()
 	}
-	name := t.arg("name")
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	name := t.Arg("name")
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := b.opt.Operator.Attach(ctx, t.caller, name); err != nil {
+	if err := b.opt.Operator.Attach(ctx, t.Caller, name); err != nil {
 		return Reply{}, err
 	}
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: name, Detail: "the operator's server is attached"})
-	b.Changed(t.caller.Thread)
+	b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventApprove, Server: name, Detail: "the operator's server is attached"})
+	b.desk.Changed(t.Caller.Thread)
 	if i := slices.IndexFunc(cfg.Entries, func(e schemas.Entry) bool {
 		return schemas.Slug(e.Name) == schemas.Slug(name) && e.Kind != schemas.Admin
 	}); i >= 0 {
 		return Reply{Blocks: []Block{{Text: words.Clean(name) + " is attached, but shadowed: a server of this thread has the name and comes first"}}}, nil
 	}
-	done, err := b.bring(ctx, t, func(ctx context.Context) error { return b.opt.Live.Apply(ctx, t.caller.Thread) })
+	done, err := b.bring(ctx, t, func(ctx context.Context) error { return b.opt.Live.Apply(ctx, t.Caller.Thread) })
 	if err != nil {
 		return b.saved(t, nil, err), nil
 	}
 	return b.told(ctx, t, []string{name}, []Block{{Text: words.Clean(name) + " is attached; its calls run with the operator's credentials"}}, done)
 }
 
-func (b *Bot) adminDetach(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) adminDetach(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Operator == nil {
 		return Reply{}, noOperator()
 	}
-	name := t.arg("name")
-	if err := b.opt.Operator.Detach(ctx, t.caller, name); err != nil {
+	name := t.Arg("name")
+	if err := b.opt.Operator.Detach(ctx, t.Caller, name); err != nil {
 		return Reply{}, err
 	}
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Server: name, Detail: "the operator's server is detached"})
-	b.Changed(t.caller.Thread)
-	if err := b.ruled(ctx, t.caller.Thread); err != nil {
+	b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCommit, Server: name, Detail: "the operator's server is detached"})
+	b.desk.Changed(t.Caller.Thread)
+	if err := b.ruled(ctx, t.Caller.Thread); err != nil {
 		return b.saved(t, nil, err), nil
 	}
 	return Reply{Blocks: []Block{{Text: words.Clean(name) + " is detached; others may use it on"}}}, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -124,15 +125,15 @@ func unset() error {
 		Hint: "`/mcp help model` says how to set one"}
 }
 
-func (b *Bot) chatModel(ctx context.Context, t turn) (Reply, error) {
-	ms, err := b.models(ctx, t.caller.Thread)
+func (b *Bot) chatModel(ctx context.Context, t desk.Turn) (Reply, error) {
+	ms, err := b.models(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
 	if len(ms) == 0 {
 		return Reply{}, unset()
 	}
-	if name := t.arg("name"); name != "" {
+	if name := t.Arg("name"); name != "" {
 		return b.choose(ctx, t, name, ms)
 	}
 	tab := &Table{Columns: []string{"model", "reads at most", ""}}
@@ -150,28 +151,24 @@ func (b *Bot) chatModel(ctx context.Context, t turn) (Reply, error) {
 	return r, nil
 }
 
-func (b *Bot) choose(ctx context.Context, t turn, name string, ms []schemas.Model) (Reply, error) {
+func (b *Bot) choose(ctx context.Context, t desk.Turn, name string, ms []schemas.Model) (Reply, error) {
 	known := make([]string, len(ms))
 	for i, m := range ms {
 		known[i] = m.Name
 	}
-	if !t.caller.Manages() {
-		return Reply{}, managersOnly("choose the model")
+	if !t.Caller.Manages() {
+		return Reply{}, desk.ManagersOnly("choose the model")
 	}
 	if !slices.Contains(known, name) {
 		return Reply{}, words.NotFound("model", name, known, "`/chat model` lists those that the operator allows")
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat model " + words.Short(words.Clean(name), 100)}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat model " + words.Short(words.Clean(name), 100)}); err != nil {
 		return Reply{}, err
 	}
-	if err := b.opt.Assistant.Choose(ctx, t.caller, name); err != nil {
+	if err := b.opt.Assistant.Choose(ctx, t.Caller, name); err != nil {
 		return Reply{}, err
 	}
 	return Reply{Blocks: []Block{{Text: "`" + words.Clean(name) + "` answers here from the next message on"}}}, nil
-}
-
-func managersOnly(what string) error {
-	return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can " + what}
 }
 
 // modeWords says what a mode does.
@@ -183,17 +180,17 @@ func modeWords(m schemas.ChatMode) string {
 	}[m]
 }
 
-func (b *Bot) chatMode(ctx context.Context, t turn) (Reply, error) {
-	ms, err := b.models(ctx, t.caller.Thread)
+func (b *Bot) chatMode(ctx context.Context, t desk.Turn) (Reply, error) {
+	ms, err := b.models(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
 	if len(ms) == 0 {
 		return Reply{}, unset()
 	}
-	want := schemas.ChatMode(strings.ToLower(t.arg("mode")))
+	want := schemas.ChatMode(strings.ToLower(t.Arg("mode")))
 	if want == "" {
-		mode, err := b.modeOf(ctx, t.caller.Thread)
+		mode, err := b.modeOf(ctx, t.Caller.Thread)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -202,34 +199,34 @@ func (b *Bot) chatMode(ctx context.Context, t turn) (Reply, error) {
 	switch {
 	case modeWords(want) == "":
 		return Reply{}, words.Invalid("there is no such mode", "`/chat mode mentioned`, `/chat mode always` or `/chat mode off`")
-	case !t.caller.Manages():
-		return Reply{}, managersOnly("change when the assistant answers")
+	case !t.Caller.Manages():
+		return Reply{}, desk.ManagersOnly("change when the assistant answers")
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat mode " + string(want)}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat mode " + string(want)}); err != nil {
 		return Reply{}, err
 	}
-	if err := b.opt.Assistant.SetMode(ctx, t.caller, want); err != nil {
+	if err := b.opt.Assistant.SetMode(ctx, t.Caller, want); err != nil {
 		return Reply{}, err
 	}
 	return Reply{Blocks: []Block{{Text: string(want) + ": " + modeWords(want)}}}, nil
 }
 
-func (b *Bot) chatUsage(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) chatUsage(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Assistant == nil {
 		return Reply{}, unset()
 	}
-	own, thread, err := b.opt.Assistant.Usage(ctx, t.caller)
+	own, thread, err := b.opt.Assistant.Usage(ctx, t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
 	return Reply{Private: true, Blocks: []Block{{Text: "spent on the model"}, {Facts: []Fact{view.Spent("you, in all threads", own), view.Spent("this thread", thread)}}}}, nil
 }
 
-func (b *Bot) chatStop(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) chatStop(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Assistant == nil {
 		return Reply{}, unset()
 	}
-	stopped, err := b.opt.Assistant.Stop(ctx, t.caller)
+	stopped, err := b.opt.Assistant.Stop(ctx, t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -239,29 +236,29 @@ func (b *Bot) chatStop(ctx context.Context, t turn) (Reply, error) {
 	return Reply{Private: true, Blocks: []Block{{Text: "nothing is being answered here"}}}, nil
 }
 
-func (b *Bot) chatReset(_ context.Context, t turn) (Reply, error) {
+func (b *Bot) chatReset(_ context.Context, t desk.Turn) (Reply, error) {
 	switch {
 	case b.opt.Assistant == nil:
 		return Reply{}, unset()
-	case !t.caller.Manages():
-		return Reply{}, managersOnly("make the assistant forget the conversation")
+	case !t.Caller.Manages():
+		return Reply{}, desk.ManagersOnly("make the assistant forget the conversation")
 	}
-	c := &card{by: t.caller, role: schemas.Manager, may: managerOnly}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := &desk.Card{By: t.Caller, Role: schemas.Manager, May: desk.ManagerOnly}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice != "confirm" {
 			return Reply{Blocks: []Block{{Text: "left as it was; nothing was forgotten"}}}, nil
 		}
-		if err := b.opt.Assistant.Reset(ctx, t.caller); err != nil {
+		if err := b.opt.Assistant.Reset(ctx, t.Caller); err != nil {
 			return Reply{}, err
 		}
 		return Reply{Blocks: []Block{{Text: "the conversation is forgotten; servers, rules and the audit log are as they were"}}}, nil
 	}
-	return b.deal(c, Reply{Blocks: []Block{{Text: "makes the assistant forget the conversation of this thread, for everybody in it"}},
+	return b.desk.Deal(c, Reply{Blocks: []Block{{Text: "makes the assistant forget the conversation of this thread, for everybody in it"}},
 		Choices: []Choice{{Key: "confirm", Label: "Forget it", Style: "danger"}, {Key: "cancel", Label: "Cancel"}}}), nil
 }
 
-func (b *Bot) chatHelp(ctx context.Context, t turn) (Reply, error) {
-	ms, err := b.models(ctx, t.caller.Thread)
+func (b *Bot) chatHelp(ctx context.Context, t desk.Turn) (Reply, error) {
+	ms, err := b.models(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -271,7 +268,7 @@ func (b *Bot) chatHelp(ctx context.Context, t turn) (Reply, error) {
 	}
 	first := noModel
 	if len(ms) > 0 {
-		mode, err := b.modeOf(ctx, t.caller.Thread)
+		mode, err := b.modeOf(ctx, t.Caller.Thread)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -279,7 +276,7 @@ func (b *Bot) chatHelp(ctx context.Context, t turn) (Reply, error) {
 	}
 	r := Reply{Blocks: []Block{{Text: first}, {Table: tab}}}
 	if how := map[schemas.Door]string{schemas.DoorTerminal: "A file goes along when its path stands in the message behind an @: `what is in @./plan.txt`",
-		schemas.DoorWeb: "A file goes along when you drop it on the page.", schemas.DoorDiscord: "Files that you attach go along."}[t.caller.Door]; how != "" && len(ms) > 0 {
+		schemas.DoorWeb: "A file goes along when you drop it on the page.", schemas.DoorDiscord: "Files that you attach go along."}[t.Caller.Door]; how != "" && len(ms) > 0 {
 		r = view.With(r, Block{Text: how})
 	}
 	return r, nil

@@ -5,12 +5,13 @@ import (
 	"strconv"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 )
 
 // audit shows what happened, what was called only, or one receipt.
-func (b *Bot) audit(ctx context.Context, t turn) (Reply, error) {
-	which, n, calls := t.arg("which"), 20, false
+func (b *Bot) audit(ctx context.Context, t desk.Turn) (Reply, error) {
+	which, n, calls := t.Arg("which"), 20, false
 	if v, err := strconv.Atoi(which); err == nil && v > 0 && len(which) < 4 {
 		n, which = min(v, 200), ""
 	} else if strings.EqualFold(which, "calls") {
@@ -20,7 +21,7 @@ func (b *Bot) audit(ctx context.Context, t turn) (Reply, error) {
 	if which != "" || calls {
 		ask = view.MaxTail
 	}
-	rs, err := b.opt.Journal.Tail(ctx, t.caller.Thread, ask)
+	rs, err := b.opt.Journal.Tail(ctx, t.Caller.Thread, ask)
 	if err != nil {
 		return Reply{}, err
 	}

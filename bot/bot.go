@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
@@ -147,10 +148,8 @@ type Bot struct {
 	opt   Options
 	verbs []verb
 	chat  []verb // of /chat
-	cards deck
-	ears  ears
+	desk  *desk.Desk
 	shown newest
-	late  late
 	signs signing
 	here  presence
 	works works
@@ -185,12 +184,11 @@ func New(opt Options) *Bot {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	b := &Bot{opt: opt, own: ownTools()}
+	b := &Bot{opt: opt, own: ownTools(),
+		desk: desk.New(desk.Options{Journal: opt.Journal, CardTTL: opt.CardTTL, Now: opt.Now, Log: opt.Log})}
 	b.verbs, b.chat = b.table(), b.chatVerbs()
-	b.cards.open = map[string]*card{}
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}
-	b.ears.subs = map[*ear]struct{}{}
 	b.shown.edits, b.shown.held = map[schemas.ThreadID]lastEdit{}, map[string]string{}
 	return b
 }

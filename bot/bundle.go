@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -29,14 +30,14 @@ func MaxUpload(name string) int {
 	if strings.HasSuffix(name, ".mcpb") || strings.HasSuffix(name, ".dxt") {
 		return maxBundle
 	}
-	return maxText
+	return desk.MaxText
 }
 
 // isBundle tells by its first bytes that a file is an archive.
 func isBundle(data []byte) bool { return bytes.HasPrefix(data, []byte("PK\x03\x04")) }
 
 // bundle shows the card for an uploaded bundle. One of the same package takes the place of the older one.
-func (b *Bot) bundle(ctx context.Context, t turn, f schemas.File) (Reply, error) {
+func (b *Bot) bundle(ctx context.Context, t desk.Turn, f schemas.File) (Reply, error) {
 	if err := b.installs(t); err != nil {
 		return Reply{}, err
 	}
@@ -44,10 +45,10 @@ func (b *Bot) bundle(ctx context.Context, t turn, f schemas.File) (Reply, error)
 	if !ok {
 		return Reply{}, &schemas.Error{Code: schemas.CodeMissing, Text: "bundles cannot be installed here", Hint: "`/mcp install npm|pip|git PACKAGE`"}
 	}
-	t.tell("looking at " + words.Short(words.Clean(f.Name), 80) + " …")
+	t.Tell("looking at " + words.Short(words.Clean(f.Name), 80) + " …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	me := t.caller
+	me := t.Caller
 	plan, err := in.Bundle(look, me.Thread, me.Member, "", f.Data)
 	if ps, ok := err.(schemas.Problems); ok {
 		return view.Mistakes(words.Short(words.Clean(f.Name), 80), ps, ""), nil
@@ -99,7 +100,7 @@ func (w wish) instead(e schemas.Entry, from schemas.PackageRecord) wish {
 
 // suggested shows the card for the one package that a registry entry suggests; ok is false when there is none to be followed, and
 // the text is taken as any other.
-func (b *Bot) suggested(ctx context.Context, t turn, in schemas.Import, name string) (r Reply, ok bool, err error) {
+func (b *Bot) suggested(ctx context.Context, t desk.Turn, in schemas.Import, name string) (r Reply, ok bool, err error) {
 	if len(in.Packages) == 0 {
 		return Reply{}, false, nil
 	}
@@ -118,10 +119,10 @@ func (b *Bot) suggested(ctx context.Context, t turn, in schemas.Import, name str
 	if err := b.freeFor(ctx, t, s.Package.Name); err != nil {
 		return Reply{}, true, err
 	}
-	t.tell("looking at " + string(s.Package.Kind) + " " + words.Short(words.Clean(s.Package.Spec), 80) + " …")
+	t.Tell("looking at " + string(s.Package.Kind) + " " + words.Short(words.Clean(s.Package.Spec), 80) + " …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	plan, err := b.opt.Install.Resolve(look, t.caller.Thread, t.caller.Member, s.Package)
+	plan, err := b.opt.Install.Resolve(look, t.Caller.Thread, t.Caller.Member, s.Package)
 	if err != nil {
 		return Reply{}, true, err
 	}
@@ -130,7 +131,7 @@ func (b *Bot) suggested(ctx context.Context, t turn, in schemas.Import, name str
 			plan.Notes = append(plan.Notes, n)
 		}
 	}
-	r, err = b.installCard(ctx, wish{by: t.caller, owner: t.caller.Member, plan: s.Onto(plan), spec: s.Package, more: &s})
+	r, err = b.installCard(ctx, wish{by: t.Caller, owner: t.Caller.Member, plan: s.Onto(plan), spec: s.Package, more: &s})
 	return r, true, err
 }
 

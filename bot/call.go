@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/form"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
@@ -14,13 +15,13 @@ import (
 )
 
 // call runs a tool by hand. A person's own call is its own yes; the policy still denies what it denies.
-func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
-	name := t.arg("tool")
+func (b *Bot) call(ctx context.Context, t desk.Turn) (Reply, error) {
+	name := t.Arg("tool")
 	if rest, ok := strings.CutPrefix(name, "@"); ok {
 		return b.readResource(ctx, t, rest)
 	}
-	raw := words.Unfence(t.arg("json"))
-	ts, err := b.opt.Tools.Tools(ctx, t.caller)
+	raw := words.Unfence(t.Arg("json"))
+	ts, err := b.opt.Tools.Tools(ctx, t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -34,12 +35,12 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 		}
 		return b.calls(ctx, t, ts[i], json.RawMessage(raw))
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
 	fields := form.Of(ts[i].Input)
-	denied := cfg.Policy.Decide(ts[i], t.caller.Member, b.opt.Now()).Verb == schemas.Deny // said before anybody fills a form in vain
+	denied := cfg.Policy.Decide(ts[i], t.Caller.Member, b.opt.Now()).Verb == schemas.Deny // said before anybody fills a form in vain
 	if len(fields) == 0 || denied {
 		return b.calls(ctx, t, ts[i], nil)
 	}
@@ -47,19 +48,19 @@ func (b *Bot) call(ctx context.Context, t turn) (Reply, error) {
 }
 
 // noTool says why there is no such tool: how its server is, or the name.
-func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool) error {
-	ss, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+func (b *Bot) noTool(ctx context.Context, t desk.Turn, name string, ts []schemas.Tool) error {
+	ss, err := b.opt.Tools.Status(ctx, t.Caller.Thread)
 	if err != nil {
 		return err
 	}
-	for _, s := range b.viewed(ctx, t.caller, ss) {
+	for _, s := range b.viewed(ctx, t.Caller, ss) {
 		able := s.State == schemas.Ready || s.State == schemas.Idle || s.State == schemas.Held || s.State == schemas.ShadowedState
 		tool, its := strings.CutPrefix(name, s.Name+".")
 		switch {
 		case its && s.State == schemas.NeedsConnect:
 			return &schemas.Error{Code: schemas.CodeNeeds, Text: words.Clean(s.Name) + " needs you to sign in", Hint: view.ConnectHint(s.Name)}
 		case its && !able:
-			return &schemas.Error{Code: schemas.CodeNotReady, Text: view.Became(t.caller, s)}
+			return &schemas.Error{Code: schemas.CodeNotReady, Text: view.Became(t.Caller, s)}
 		case its && slices.Contains(s.HeldTools, tool):
 			return &schemas.Error{Code: schemas.CodeHeld, Text: words.Clean(name) + " is held, since its definition changed after it was approved",
 				Hint: "`/mcp enable " + words.Clean(name) + "` shows the change"}
@@ -68,40 +69,40 @@ func (b *Bot) noTool(ctx context.Context, t turn, name string, ts []schemas.Tool
 	return words.NotFound("tool", name, view.Fulls(ts), "`/mcp tools` lists them")
 }
 
-func (b *Bot) callForm(t turn, x schemas.Tool, fields []form.Argument) Reply {
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+func (b *Bot) callForm(t desk.Turn, x schemas.Tool, fields []form.Argument) Reply {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		args, problems := form.Read(fields, a.Values)
 		if len(problems) > 0 {
 			return view.Mistakes("the form", problems, ""), nil
 		}
 		return b.calls(ctx, t, x, args)
 	}
-	return b.deal(c, Reply{Private: true, Form: &Form{Title: words.Clean(x.Full()), Submit: "Call", Fields: form.Fields(fields)}})
+	return b.desk.Deal(c, Reply{Private: true, Form: &Form{Title: words.Clean(x.Full()), Submit: "Call", Fields: form.Fields(fields)}})
 }
 
-func (b *Bot) calls(ctx context.Context, t turn, x schemas.Tool, args json.RawMessage) (Reply, error) {
-	res, err := b.opt.Tools.Call(ctx, schemas.Call{Caller: t.caller, Origin: schemas.ByPerson, Tool: x.Full(), Args: args})
+func (b *Bot) calls(ctx context.Context, t desk.Turn, x schemas.Tool, args json.RawMessage) (Reply, error) {
+	res, err := b.opt.Tools.Call(ctx, schemas.Call{Caller: t.Caller, Origin: schemas.ByPerson, Tool: x.Full(), Args: args})
 	if ps, ok := errors.AsType[schemas.Problems](err); ok {
 		return form.Wrong(x.Full(), ps), nil
 	}
 	if err != nil {
-		return b.orSignIn(ctx, t, x.Server, err, func(ctx context.Context, t turn) (Reply, error) { return b.calls(ctx, t, x, args) })
+		return b.orSignIn(ctx, t, x.Server, err, func(ctx context.Context, t desk.Turn) (Reply, error) { return b.calls(ctx, t, x, args) })
 	}
 	return b.result(ctx, t, x.Full(), res), nil
 }
 
 // unlisted answers for a tool that nobody knows. What a connector offers may be known only to who signed in to it.
-func (b *Bot) unlisted(ctx context.Context, t turn, name string, ts []schemas.Tool) (Reply, error) {
+func (b *Bot) unlisted(ctx context.Context, t desk.Turn, name string, ts []schemas.Tool) (Reply, error) {
 	err := b.noTool(ctx, t, name, ts)
-	cfg, cannot := b.opt.Config.Load(ctx, t.caller.Thread)
+	cfg, cannot := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if cannot != nil {
 		return Reply{}, err
 	}
 	for _, e := range cfg.Entries {
 		if strings.HasPrefix(name, e.Name+".") && !e.Shadowed {
-			return b.orSignIn(ctx, t, e.Name, err, func(ctx context.Context, now turn) (Reply, error) {
-				now.args = t.args
+			return b.orSignIn(ctx, t, e.Name, err, func(ctx context.Context, now desk.Turn) (Reply, error) {
+				now.Args = t.Args
 				return b.call(ctx, now)
 			})
 		}
@@ -110,7 +111,7 @@ func (b *Bot) unlisted(ctx context.Context, t turn, name string, ts []schemas.To
 }
 
 // result draws what a tool gave: text, files, and one line about the call.
-func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Result) Reply {
+func (b *Bot) result(ctx context.Context, t desk.Turn, name string, res schemas.Result) Reply {
 	blocks, whole := view.Cut(view.Content(name, res.Raw))
 	r := Reply{Blocks: blocks}
 	if res.IsError {
@@ -119,7 +120,7 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 	}
 	line := []string{words.Took(res.Took)}
 	switch {
-	case res.RunsAs == t.caller.Member:
+	case res.RunsAs == t.Caller.Member:
 		line = append(line, "as you")
 	case res.RunsAs != "":
 		line = append(line, "as "+b.called(ctx, t, res.RunsAs))
@@ -130,19 +131,19 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 	if res.Spilled != "" || whole != "" {
 		r.Blocks = append(r.Blocks, Block{Text: "cut: the whole result is " + words.Size(max(res.Size, len(whole)))})
 		r.Choices = []Choice{{Key: "whole", Label: "Download the whole"}}
-		c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), look: []string{"whole"}}
-		c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
+		c := &desk.Card{By: t.Caller, Role: schemas.Member, May: desk.RequesterOnly(t.Caller), Look: []string{"whole"}}
+		c.Act = func(ctx context.Context, t desk.Turn, _ Action) (Reply, error) {
 			if res.Spilled == "" {
 				f := schemas.File{Name: view.FileName(name) + ".txt", MIME: "text/plain; charset=utf-8", Data: []byte(whole)}
 				return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + words.Size(len(f.Data))}, {File: &f}}}, nil
 			}
-			f, err := b.opt.Resources.Result(ctx, t.caller.Thread, res.Spilled)
+			f, err := b.opt.Resources.Result(ctx, t.Caller.Thread, res.Spilled)
 			if err != nil {
 				return Reply{}, err
 			}
 			return Reply{Private: true, Blocks: []Block{{Text: "the whole result, " + words.Size(len(f.Data))}, {File: &f}}}, nil
 		}
-		r = b.deal(c, r)
+		r = b.desk.Deal(c, r)
 	}
 	if text := view.OneLine(r.Blocks); text != "" && !res.IsError && r.ID == "" {
 		r.Blocks, line = nil, append([]string{text}, line...)
@@ -151,8 +152,8 @@ func (b *Bot) result(ctx context.Context, t turn, name string, res schemas.Resul
 }
 
 // called gives the name of a member who owns a server here, or lends their sign-in to one.
-func (b *Bot) called(ctx context.Context, t turn, id schemas.MemberID) string {
-	if cfg, err := b.opt.Config.Load(ctx, t.caller.Thread); err == nil {
+func (b *Bot) called(ctx context.Context, t desk.Turn, id schemas.MemberID) string {
+	if cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread); err == nil {
 		for _, e := range cfg.Entries {
 			switch {
 			case e.Owner == id:
@@ -165,7 +166,7 @@ func (b *Bot) called(ctx context.Context, t turn, id schemas.MemberID) string {
 	return words.At(id, "")
 }
 
-func (b *Bot) readResource(ctx context.Context, t turn, ref string) (Reply, error) {
+func (b *Bot) readResource(ctx context.Context, t desk.Turn, ref string) (Reply, error) {
 	server, uri, ok := strings.Cut(ref, ":")
 	if !ok || uri == "" {
 		return Reply{}, words.Invalid("a resource is written @server:uri", "`/mcp show SERVER` lists them")
@@ -173,20 +174,20 @@ func (b *Bot) readResource(ctx context.Context, t turn, ref string) (Reply, erro
 	if _, _, err := b.entry(ctx, t, server); err != nil {
 		return Reply{}, err
 	}
-	res, err := b.opt.Resources.ReadResource(ctx, t.caller, server, uri)
+	res, err := b.opt.Resources.ReadResource(ctx, t.Caller, server, uri)
 	if err != nil {
-		return b.orSignIn(ctx, t, server, err, func(ctx context.Context, t turn) (Reply, error) { return b.readResource(ctx, t, ref) })
+		return b.orSignIn(ctx, t, server, err, func(ctx context.Context, t desk.Turn) (Reply, error) { return b.readResource(ctx, t, ref) })
 	}
 	return b.result(ctx, t, server+":"+uri, res), nil
 }
 
 // prompt lists the servers' prompts, or asks for one's arguments and shows what it says.
-func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
-	ps, err := b.opt.Prompts.Prompts(ctx, t.caller)
+func (b *Bot) prompt(ctx context.Context, t desk.Turn) (Reply, error) {
+	ps, err := b.opt.Prompts.Prompts(ctx, t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
-	name := t.arg("name")
+	name := t.Arg("name")
 	if name == "" {
 		return view.PromptList(ps), nil
 	}
@@ -206,8 +207,8 @@ func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
 	for _, a := range p.Arguments {
 		form.Fields = append(form.Fields, Field{Name: a.Name, Label: words.Short(words.Clean(a.Name), 60), Hint: words.FirstLine(a.Description, 90), Required: a.Required})
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		args := map[string]string{}
 		for _, arg := range p.Arguments {
 			v := a.Values[arg.Name]
@@ -220,13 +221,13 @@ func (b *Bot) prompt(ctx context.Context, t turn) (Reply, error) {
 		}
 		return b.prompted(ctx, t, p, args)
 	}
-	return b.deal(c, Reply{Private: true, Form: form}), nil
+	return b.desk.Deal(c, Reply{Private: true, Form: form}), nil
 }
 
-func (b *Bot) prompted(ctx context.Context, t turn, p schemas.Prompt, args map[string]string) (Reply, error) {
-	res, err := b.opt.Prompts.Prompt(ctx, t.caller, p.Server, p.Name, args)
+func (b *Bot) prompted(ctx context.Context, t desk.Turn, p schemas.Prompt, args map[string]string) (Reply, error) {
+	res, err := b.opt.Prompts.Prompt(ctx, t.Caller, p.Server, p.Name, args)
 	if err != nil {
-		return b.orSignIn(ctx, t, p.Server, err, func(ctx context.Context, t turn) (Reply, error) { return b.prompted(ctx, t, p, args) })
+		return b.orSignIn(ctx, t, p.Server, err, func(ctx context.Context, t desk.Turn) (Reply, error) { return b.prompted(ctx, t, p, args) })
 	}
 	var got struct {
 		Messages []struct {

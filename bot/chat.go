@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -33,9 +34,9 @@ func (s stoppedBy) Error() string { return "stopped by " + s.who }
 
 // message answers what is no command: the assistant does, if there is one and it is to answer here. Where people speak with each
 // other, what is not for it is passed over in silence.
-func (b *Bot) message(ctx context.Context, t turn, text string) (Reply, error) {
-	overheard := t.caller.Door == schemas.DoorDiscord && !t.mentioned
-	ms, err := b.models(ctx, t.caller.Thread)
+func (b *Bot) message(ctx context.Context, t desk.Turn, text string) (Reply, error) {
+	overheard := t.Caller.Door == schemas.DoorDiscord && !t.Mentioned
+	ms, err := b.models(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -43,23 +44,23 @@ func (b *Bot) message(ctx context.Context, t turn, text string) (Reply, error) {
 		return silent(overheard, view.Refused(schemas.CodeMissing, noModel)), nil
 	}
 	if rest, ok := called(text); ok {
-		text, t.mentioned = rest, true
+		text, t.Mentioned = rest, true
 	}
-	mode, err := b.modeOf(ctx, t.caller.Thread)
+	mode, err := b.modeOf(ctx, t.Caller.Thread)
 	switch {
 	case err != nil:
 		return Reply{}, err
-	case t.caller.Role < schemas.Member:
+	case t.Caller.Role < schemas.Member:
 		return silent(overheard, view.Refused(schemas.CodeDenied, "guests may look here, not speak with the assistant · ask a member of the thread")), nil
 	case mode == schemas.ChatOff:
 		return silent(overheard, view.Refused(schemas.CodeMissing, modeWords(mode)+" · a manager turns it on with `/chat mode always`")), nil
-	case mode == schemas.ChatMentioned && !t.mentioned:
+	case mode == schemas.ChatMentioned && !t.Mentioned:
 		return silent(overheard, Reply{Private: true, Blocks: []Block{{Text: "not answered: here the assistant answers when it is mentioned · begin with `@bobbin`, or a manager can `/chat mode always`"}}}), nil
 	}
-	if err := bounded(t.files); err != nil {
+	if err := bounded(t.Files); err != nil {
 		return Reply{}, err
 	}
-	return b.say(ctx, t, schemas.Said{Caller: t.caller, Text: text, Files: t.files})
+	return b.say(ctx, t, schemas.Said{Caller: t.Caller, Text: text, Files: t.Files})
 }
 
 func silent(is bool, r Reply) Reply {
@@ -138,7 +139,7 @@ func (s *stage) tell(r Reply, a schemas.Answering) {
 		head += " · " + words.Count(n, "file", "files")
 	}
 	r.Blocks = []Block{{Text: head}, {Answer: &a}}
-	s.b.publish(Notice{Thread: c.Thread, Reply: r, Door: c.Door}, "")
+	s.b.desk.Publish(Notice{Thread: c.Thread, Reply: r, Door: c.Door}, "")
 }
 
 // end draws the last state, which settles the card. There is nothing to draw of a message that went into another answer.
@@ -158,11 +159,11 @@ func (s *stage) end(a schemas.Answering) Reply {
 }
 
 // say has one turn with the assistant, which keeps the order of a thread's turns.
-func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error) {
+func (b *Bot) say(ctx context.Context, t desk.Turn, said schemas.Said) (Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &stage{b: b, said: said, show: t.stream, reply: b.stopCard(t.caller, cancel)}
-	defer b.drop(s.reply.ID)
+	s := &stage{b: b, said: said, show: t.Stream, reply: b.stopCard(t.Caller, cancel)}
+	defer b.desk.Drop(s.reply.ID)
 	if s.show == nil {
 		s.show = func(Reply) {}
 	}
@@ -174,13 +175,13 @@ func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error)
 		case errors.As(cause, &by):
 			answer.Why, err = by.Error(), nil
 		case errors.Is(cause, ErrStopped):
-			answer.Why, err = stoppedBy{words.At(t.caller.Member, t.caller.Name)}.Error(), nil
+			answer.Why, err = stoppedBy{words.At(t.Caller.Member, t.Caller.Name)}.Error(), nil
 		}
 	}
 	if err == nil {
 		return s.end(answer), nil
 	}
-	refused := b.refusal(t.caller, err)
+	refused := b.desk.Refusal(t.Caller, err)
 	answer.Why = cmp.Or(answer.Why, refused.Blocks[0].Text)
 	r := s.end(answer)
 	if answer.Text == "" && len(answer.Steps) == 0 {
@@ -193,37 +194,37 @@ func (b *Bot) say(ctx context.Context, t turn, said schemas.Said) (Reply, error)
 
 // stopCard is the button on a running answer to somebody. It stops this one turn, never a later one.
 func (b *Bot) stopCard(by schemas.Caller, stop context.CancelCauseFunc) Reply {
-	c := &card{by: by, role: schemas.Member, ttl: editedTTL, look: []string{"stop"}, may: func(c schemas.Caller) error {
+	c := &desk.Card{By: by, Role: schemas.Member, Ttl: editedTTL, Look: []string{"stop"}, May: func(c schemas.Caller) error {
 		if c.Member == by.Member || c.Manages() {
 			return nil
 		}
 		return &schemas.Error{Code: schemas.CodeDenied, Text: "only " + words.At(by.Member, by.Name) + " can stop this answer, or a manager of the thread"}
 	}}
-	c.act = func(ctx context.Context, t turn, _ Action) (Reply, error) {
-		stop(stoppedBy{words.At(t.caller.Member, t.caller.Name)})
-		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat stop"})
+	c.Act = func(ctx context.Context, t desk.Turn, _ Action) (Reply, error) {
+		stop(stoppedBy{words.At(t.Caller.Member, t.Caller.Name)})
+		b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: "/chat stop"})
 		return Reply{}, nil
 	}
-	r := b.deal(c, Reply{Choices: []Choice{{Key: "stop", Label: "Stop"}}})
+	r := b.desk.Deal(c, Reply{Choices: []Choice{{Key: "stop", Label: "Stop"}}})
 	r.Expires = time.Time{} // it ends with the answer
 	return r
 }
 
 // brought picks the one file of a message that is a config to add, not something to talk about: it says so itself, or there is not a
 // word with it, or nobody to talk to.
-func (b *Bot) brought(ctx context.Context, t turn, text string) *schemas.File {
-	if t.file != nil || len(t.files) == 0 {
-		return t.file
+func (b *Bot) brought(ctx context.Context, t desk.Turn, text string) *schemas.File {
+	if t.File != nil || len(t.Files) == 0 {
+		return t.File
 	}
-	ms, err := b.models(ctx, t.caller.Thread)
+	ms, err := b.models(ctx, t.Caller.Thread)
 	alone := err == nil && len(ms) == 0 || text == ""
 	var found []schemas.File
-	for _, f := range t.files {
+	for _, f := range t.Files {
 		if isUpload(f, alone) {
 			found = append(found, f)
 		}
 	}
-	if len(found) != 1 || alone && len(ms) > 0 && len(t.files) > 1 {
+	if len(found) != 1 || alone && len(ms) > 0 && len(t.Files) > 1 {
 		return nil
 	}
 	return &found[0]

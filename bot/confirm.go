@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -12,9 +13,9 @@ import (
 
 // confirm carries out a proposal after a person's yes: audit, secrets, commit, start. On a conflict nothing of it stays and
 // the change is shown again as it would be now.
-func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal, seen *remote) (Reply, error) {
+func (b *Bot) confirm(ctx context.Context, t desk.Turn, edit schemas.Edit, p schemas.Proposal, seen *remote) (Reply, error) {
 	for _, c := range p.Changes {
-		if err := b.placeable(t.caller, c); err != nil {
+		if err := b.placeable(t.Caller, c); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -48,19 +49,19 @@ func (b *Bot) confirm(ctx context.Context, t turn, edit schemas.Edit, p schemas.
 
 // commit stores a proposal: audit, secrets, config, or nothing of it. stale says that the config, of which cfg is a reading, is
 // another one than the proposal was made for.
-func (b *Bot) commit(ctx context.Context, t turn, p schemas.Proposal, cfg schemas.Config) (stale bool, err error) {
+func (b *Bot) commit(ctx context.Context, t desk.Turn, p schemas.Proposal, cfg schemas.Config) (stale bool, err error) {
 	if !p.Empty() && cfg.Base != p.Base {
 		return true, nil
 	}
 	for _, c := range p.Changes {
 		if view.Runs(c.Kind) && c.After != nil {
-			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: c.Server,
+			if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventApprove, Server: c.Server,
 				Detail: string(c.Kind) + ", approval " + c.After.Fingerprint()[:12]}); err != nil {
 				return false, err
 			}
 		}
 	}
-	put, err := b.seal(ctx, t.caller, p, cfg)
+	put, err := b.seal(ctx, t.Caller, p, cfg)
 	if err != nil {
 		b.unseal(ctx, put)
 		return false, err
@@ -69,7 +70,7 @@ func (b *Bot) commit(ctx context.Context, t turn, p schemas.Proposal, cfg schema
 		b.sealed(ctx, t, p)
 		return false, nil
 	}
-	rev, err := b.opt.Config.Commit(ctx, t.caller, p)
+	rev, err := b.opt.Config.Commit(ctx, t.Caller, p)
 	if err != nil {
 		b.unseal(ctx, put)
 		if schemas.CodeOf(err) == schemas.CodeConflict {
@@ -78,26 +79,26 @@ func (b *Bot) commit(ctx context.Context, t turn, p schemas.Proposal, cfg schema
 		return false, err
 	}
 	b.sealed(ctx, t, p)
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + view.Summary(p))})
-	b.Changed(p.Thread)
+	b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCommit, Detail: strings.TrimSpace(rev.ID + " " + view.Summary(p))})
+	b.desk.Changed(p.Thread)
 	return false, nil
 }
 
 // sealed writes down which values went into the vault.
-func (b *Bot) sealed(ctx context.Context, t turn, p schemas.Proposal) {
+func (b *Bot) sealed(ctx context.Context, t desk.Turn, p schemas.Proposal) {
 	kept := "set "
 	if p.Edit.Hold {
 		kept = "held until bobbin ends: "
 	}
 	for _, f := range view.Found(p) {
-		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: f.Server, Detail: kept + f.Input})
+		b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventSecret, Server: f.Server, Detail: kept + f.Input})
 	}
 }
 
 // again shows a change anew after the config changed under it. It stays the wish of the one who asked first.
-func (b *Bot) again(ctx context.Context, t turn, edit schemas.Edit, p schemas.Proposal, seen *remote) (Reply, error) {
+func (b *Bot) again(ctx context.Context, t desk.Turn, edit schemas.Edit, p schemas.Proposal, seen *remote) (Reply, error) {
 	asker := t
-	asker.caller = p.By
+	asker.Caller = p.By
 	r, err := b.proposed(ctx, asker, edit, seen)
 	if err != nil {
 		return Reply{}, err
@@ -161,7 +162,7 @@ func owner(by schemas.Caller, p schemas.Proposal, c schemas.Change, cfg schemas.
 }
 
 func (b *Bot) unseal(ctx context.Context, keys []schemas.SecretKey) {
-	ctx, cancel := after(ctx)
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
 	for _, k := range keys {
 		if err := b.opt.Secrets.Delete(ctx, k); err != nil {
@@ -171,7 +172,7 @@ func (b *Bot) unseal(ctx context.Context, keys []schemas.SecretKey) {
 }
 
 // settle brings the servers in line and says how each of them is.
-func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, error) {
+func (b *Bot) settle(ctx context.Context, t desk.Turn, p schemas.Proposal) (Reply, error) {
 	var blocks []Block
 	var names, rotated []string
 	for _, c := range p.Changes {
@@ -182,7 +183,7 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 		case c.Kind == schemas.Removed:
 			blocks = append(blocks, Block{Text: words.Clean(c.Server) + " is removed · `/mcp undo`"})
 			blocks = append(blocks, b.signOutAll(ctx, p.Thread, c)...)
-			rest, cancel := after(ctx)
+			rest, cancel := desk.After(ctx)
 			err := b.opt.Forget.Forget(rest, p.Thread, c.Server)
 			cancel()
 			if err != nil {
@@ -202,8 +203,8 @@ func (b *Bot) settle(ctx context.Context, t turn, p schemas.Proposal) (Reply, er
 }
 
 // saved says that the change stands although the servers could not be brought in line.
-func (b *Bot) saved(t turn, blocks []Block, err error) Reply {
-	r := b.refusal(t.caller, err)
+func (b *Bot) saved(t desk.Turn, blocks []Block, err error) Reply {
+	r := b.desk.Refusal(t.Caller, err)
 	if schemas.CodeOf(err) == schemas.CodeInternal {
 		r.Blocks[0].Text = strings.Replace(r.Blocks[0].Text, "Your config is unchanged", "The change itself is saved", 1)
 	}
@@ -213,14 +214,14 @@ func (b *Bot) saved(t turn, blocks []Block, err error) Reply {
 
 // report words the state of the named servers, offers to give what is missing, and names those that are still starting. again
 // says that a notice follows about these.
-func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block, again bool) (r Reply, slow []string) {
-	ctx, cancel := after(ctx)
+func (b *Bot) report(ctx context.Context, t desk.Turn, names []string, blocks []Block, again bool) (r Reply, slow []string) {
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
-	statuses, err := b.opt.Tools.Status(ctx, t.caller.Thread)
+	statuses, err := b.opt.Tools.Status(ctx, t.Caller.Thread)
 	if err != nil {
 		return b.saved(t, blocks, err), nil
 	}
-	statuses = b.viewed(ctx, t.caller, statuses)
+	statuses = b.viewed(ctx, t.Caller, statuses)
 	r = Reply{Blocks: blocks}
 	var needy, seen []schemas.Status
 	for _, n := range names {
@@ -231,7 +232,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		}
 		s := statuses[i]
 		seen = append(seen, s)
-		text := view.Became(t.caller, s)
+		text := view.Became(t.Caller, s)
 		if s.State == schemas.Starting {
 			slow = append(slow, n)
 			if again {
@@ -240,7 +241,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 		}
 		r.Blocks = append(r.Blocks, Block{Text: text})
 		r.Bad = r.Bad || s.State == schemas.Failed
-		if wantsOf(t.caller, s) {
+		if wantsOf(t.Caller, s) {
 			needy = append(needy, s)
 		}
 	}
@@ -250,7 +251,7 @@ func (b *Bot) report(ctx context.Context, t turn, names []string, blocks []Block
 	if len(r.Blocks) == 0 {
 		r.Blocks = []Block{{Text: "done"}}
 	}
-	if text := b.searched(ctx, t.caller.Thread, statuses, seen); text != "" {
+	if text := b.searched(ctx, t.Caller.Thread, statuses, seen); text != "" {
 		r.Blocks = append(r.Blocks, Block{Text: text})
 	}
 	if len(blocks) == 0 && len(seen) > 1 {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/internal/safehttp"
@@ -19,35 +20,35 @@ import (
 )
 
 // remoteOnly answers a config of which only addresses would be new: they are not added this way.
-func (b *Bot) remoteOnly(t turn, p schemas.Proposal) Reply {
+func (b *Bot) remoteOnly(t desk.Turn, p schemas.Proposal) Reply {
 	var r Reply
-	c := personal(t.caller)
+	c := desk.Personal(t.Caller)
 	for i, d := range p.Remote {
 		r.Blocks = append(r.Blocks, Block{Text: view.RemoteText(d.Server.Name)})
 		key := "connect:" + strconv.Itoa(i)
 		if i < 20 {
 			r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + words.HostOf(d.Server.URL)})
-			c.look = append(c.look, key)
+			c.Look = append(c.Look, key)
 		}
 	}
 	r.Choices = append(r.Choices, Choice{Key: "leave", Label: "Leave it"})
-	c.act = func(_ context.Context, t turn, a Action) (Reply, error) {
+	c.Act = func(_ context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice == "leave" {
 			return Reply{Blocks: []Block{{Text: "left as it was; nothing was added"}}}, nil
 		}
 		return b.connectDraft(t, p, a.Choice)
 	}
-	return b.deal(c, r)
+	return b.desk.Deal(c, r)
 }
 
 // connectDraft goes on with an address that an upload named. Header values found in the text go along in memory.
-func (b *Bot) connectDraft(t turn, p schemas.Proposal, choice string) (Reply, error) {
+func (b *Bot) connectDraft(t desk.Turn, p schemas.Proposal, choice string) (Reply, error) {
 	i, err := strconv.Atoi(strings.TrimPrefix(choice, "connect:"))
 	if err != nil || i < 0 || i >= len(p.Remote) {
-		return Reply{}, gone()
+		return Reply{}, desk.Gone()
 	}
 	d := p.Remote[i]
-	if _, err := b.checkURL(d.Server.URL, t.caller.Operator); err != nil {
+	if _, err := b.checkURL(d.Server.URL, t.Caller.Operator); err != nil {
 		return Reply{}, err
 	}
 	r := remote{draft: d, inputs: usedInputs(d.Server, p.Edit.Inputs)}
@@ -65,9 +66,9 @@ func usedInputs(s schemas.Server, inputs []schemas.Input) []schemas.Input {
 
 // connect asks for the address, then for the first yes, then looks at the server and shows the card. With the name of a server it
 // shows how the caller stands with it.
-func (b *Bot) connect(ctx context.Context, t turn) (Reply, error) {
-	if name := t.arg("url"); schemas.ValidName(name) {
-		cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) connect(ctx context.Context, t desk.Turn) (Reply, error) {
+	if name := t.Arg("url"); schemas.ValidName(name) {
+		cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -78,25 +79,25 @@ func (b *Bot) connect(ctx context.Context, t turn) (Reply, error) {
 			return Reply{}, words.NotFound("server", name, names(cfg), "`/mcp connect https://…` adds one")
 		}
 	}
-	if t.arg("url") == "" {
-		c := personal(t.caller)
-		c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	if t.Arg("url") == "" {
+		c := desk.Personal(t.Caller)
+		c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 			return b.address(ctx, t, a.Values["url"], a.Values["name"])
 		}
-		return b.deal(c, Reply{Private: true, Form: &Form{Title: "connect a remote server", Submit: "Next", Fields: []Field{
+		return b.desk.Deal(c, Reply{Private: true, Form: &Form{Title: "connect a remote server", Submit: "Next", Fields: []Field{
 			{Name: "url", Label: "address", Hint: "https://mcp.example.com/mcp", Required: true},
 			{Name: "name", Label: "name", Hint: "what to call it here"},
 		}}}), nil
 	}
-	return b.address(ctx, t, t.arg("url"), t.arg("name"))
+	return b.address(ctx, t, t.Arg("url"), t.Arg("name"))
 }
 
-func (b *Bot) address(ctx context.Context, t turn, raw, name string) (Reply, error) {
-	u, err := b.checkURL(raw, t.caller.Operator)
+func (b *Bot) address(ctx context.Context, t desk.Turn, raw, name string) (Reply, error) {
+	u, err := b.checkURL(raw, t.Caller.Operator)
 	if err != nil {
 		return Reply{}, err
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -104,7 +105,7 @@ func (b *Bot) address(ctx context.Context, t turn, raw, name string) (Reply, err
 		name = freeName(hostName(u), cfg)
 	}
 	if e, ok := cfg.Find(name); ok {
-		if err := mayChange(t.caller, e); err != nil {
+		if err := mayChange(t.Caller, e); err != nil {
 			return Reply{}, err
 		}
 		if view.SignsIn(e.Server) && e.URL == strings.TrimSpace(raw) {
@@ -180,7 +181,7 @@ func freeName(name string, cfg schemas.Config) string {
 }
 
 // firstYes names the host. Nothing has been sent to it, and nothing is before an answer.
-func (b *Bot) firstYes(t turn, r remote) Reply {
+func (b *Bot) firstYes(t desk.Turn, r remote) Reply {
 	s := r.draft.Server
 	next := "this host is asked what it is and offers and, if it wants a sign-in, the host that it names for that; then a card shows it before it is added"
 	if b.opt.Probe == nil {
@@ -197,8 +198,8 @@ func (b *Bot) firstYes(t turn, r remote) Reply {
 	if len(s.Headers) > 0 {
 		reply.Choices = []Choice{{Key: "given", Label: "Connect with the headers given"}, {Key: "connect", Label: "Connect without them"}, {Key: "leave", Label: "Leave it"}}
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "connect":
 			r.draft.Server.Auth, r.draft.Server.Headers = &schemas.Auth{Type: "none"}, nil
@@ -212,11 +213,11 @@ func (b *Bot) firstYes(t turn, r remote) Reply {
 		}
 		return b.leave(ctx, t, r)
 	}
-	return b.deal(c, reply)
+	return b.desk.Deal(c, reply)
 }
 
 // keyForm asks for the header and its secret; why, if there is any, stands above it.
-func (b *Bot) keyForm(t turn, r remote, why string) Reply {
+func (b *Bot) keyForm(t desk.Turn, r remote, why string) Reply {
 	host := words.Clean(words.HostOf(r.draft.Server.URL))
 	reply := Reply{Private: true, Choices: []Choice{{Key: "leave", Label: "Leave it"}},
 		Form: &Form{Title: "API key for " + host, Submit: "Look what it offers", Fields: []Field{
@@ -226,8 +227,8 @@ func (b *Bot) keyForm(t turn, r remote, why string) Reply {
 	if why != "" {
 		reply.Blocks = []Block{{Text: why}}
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice == "leave" {
 			return b.leave(ctx, t, r)
 		}
@@ -236,7 +237,7 @@ func (b *Bot) keyForm(t turn, r remote, why string) Reply {
 		}
 		return b.contact(ctx, t, r)
 	}
-	return b.deal(c, reply)
+	return b.desk.Deal(c, reply)
 }
 
 // addKey puts a reference to the key into the draft and the key itself among its found secrets.
@@ -276,14 +277,14 @@ func noHeaders(fs []schemas.Found) []schemas.Found {
 }
 
 // editRemote changes a connector's address or key. A new address needs the key again: the old one is bound to the old host.
-func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
+func (b *Bot) editRemote(t desk.Turn, e schemas.Entry) Reply {
 	header := "Authorization"
 	for _, k := range slices.Sorted(maps.Keys(e.Headers)) {
 		header = k
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		u, err := b.checkURL(a.Values["url"], t.caller.Operator)
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
+		u, err := b.checkURL(a.Values["url"], t.Caller.Operator)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -310,5 +311,5 @@ func (b *Bot) editRemote(t turn, e schemas.Entry) Reply {
 		form.Fields = form.Fields[:1]
 		form.Fields[0].Hint = "after another one everybody must sign in again"
 	}
-	return b.deal(c, Reply{Private: true, Form: form})
+	return b.desk.Deal(c, Reply{Private: true, Form: form})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -33,18 +34,18 @@ type remote struct {
 }
 
 // contact looks at the server, at its host and nowhere else, and goes on with what it answers.
-func (b *Bot) contact(ctx context.Context, t turn, r remote) (Reply, error) {
-	r.by = t.caller
+func (b *Bot) contact(ctx context.Context, t desk.Turn, r remote) (Reply, error) {
+	r.by = t.Caller
 	s := r.draft.Server
 	values, whole := given(r.draft)
 	if b.opt.Probe == nil || !whole {
 		return b.remoteCard(ctx, t, r)
 	}
 	host := words.Clean(words.HostOf(s.URL))
-	t.tell("contacting " + host + " …")
+	t.Tell("contacting " + host + " …")
 	wait, cancel := context.WithTimeout(ctx, contactWait)
 	defer cancel()
-	p, err := b.opt.Probe.Probe(wait, t.caller, s, values)
+	p, err := b.opt.Probe.Probe(wait, t.Caller, s, values)
 	other := p.Transport != "" && p.Transport != s.Type
 	if other {
 		r.draft.Server.Type = p.Transport
@@ -78,8 +79,8 @@ func given(d schemas.Draft) (values map[string]schemas.Secret, whole bool) {
 }
 
 // stuck says what went wrong on the way to the card, and lets the member try again or leave.
-func (b *Bot) stuck(t turn, r remote, err error) Reply {
-	reply := b.refusal(t.caller, err)
+func (b *Bot) stuck(t desk.Turn, r remote, err error) Reply {
+	reply := b.desk.Refusal(t.Caller, err)
 	reply.Choices = []Choice{{Key: "again", Label: "Try again"}, {Key: "leave", Label: "Leave it"}}
 	if r.draft.Server.Auth.Type == "oauth" {
 		reply.Choices = slices.Insert(reply.Choices, 1, Choice{Key: "signin", Label: "Sign in again"})
@@ -88,8 +89,8 @@ func (b *Bot) stuck(t turn, r remote, err error) Reply {
 		}
 	}
 	b.loosen(r)
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "again":
 			return b.contact(ctx, t, r)
@@ -100,16 +101,16 @@ func (b *Bot) stuck(t turn, r remote, err error) Reply {
 		}
 		return b.leave(ctx, t, r)
 	}
-	return b.deal(c, reply)
+	return b.desk.Deal(c, reply)
 }
 
 // leave ends the way to a card. A sign-in that was made on it is taken back.
-func (b *Bot) leave(ctx context.Context, _ turn, r remote) (Reply, error) {
+func (b *Bot) leave(ctx context.Context, _ desk.Turn, r remote) (Reply, error) {
 	return Reply{Blocks: append([]Block{{Text: "left as it was; nothing was added"}}, b.undone(ctx, &r)...)}, nil
 }
 
 // remoteCard shows the card of a connector.
-func (b *Bot) remoteCard(ctx context.Context, t turn, r remote) (Reply, error) {
+func (b *Bot) remoteCard(ctx context.Context, t desk.Turn, r remote) (Reply, error) {
 	b.loosen(r)
 	return b.proposed(ctx, t, schemas.Edit{Put: []schemas.Draft{r.draft}, Inputs: r.inputs, Source: "connect"}, &r)
 }

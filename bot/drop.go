@@ -26,7 +26,7 @@ func (b *Bot) Drop(ctx context.Context, thread schemas.ThreadID) error {
 		return err
 	}
 	if has {
-		if err := b.record(ctx, schemas.Caller{Thread: thread}, schemas.Record{Event: schemas.EventDropped, Detail: "the thread was deleted; its configuration and values are dropped"}); err != nil {
+		if err := b.desk.Record(ctx, schemas.Caller{Thread: thread}, schemas.Record{Event: schemas.EventDropped, Detail: "the thread was deleted; its configuration and values are dropped"}); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func (b *Bot) Drop(ctx context.Context, thread schemas.ThreadID) error {
 	if err := b.opt.Forget.Forget(ctx, thread, ""); err != nil {
 		return err
 	}
-	b.forget(thread, "")
+	b.desk.Forget(thread, "")
 	b.shown.mu.Lock()
 	delete(b.shown.edits, thread)
 	b.shown.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -35,25 +36,25 @@ func (b *Bot) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, e
 	}
 	refused := &schemas.Error{Code: schemas.CodeAsk, Text: host + " needs a yes first, and nobody could be asked",
 		Hint: "open the thread in a chat door, or a manager can `/mcp policy allow " + hostRule + host + "`"}
-	a := &openAsk{answer: make(chan schemas.Answer, 1), contact: &c}
+	a := &desk.Question{Answer: make(chan schemas.Answer, 1), Contact: &c}
 	if b.contacts(c) >= maxContacts {
 		refused.Text, refused.Hint = host+" needs a yes first, and too many questions about hosts are open already", "answer those first"
 		return schemas.AnswerDeny, refused
 	}
-	a.notice = Notice{Thread: c.Thread, To: c.Member, Reply: b.hostCard(ctx, c, host, a)}
-	if !b.askAloud(a) {
-		b.drop(a.notice.Reply.ID)
+	a.Notice = Notice{Thread: c.Thread, To: c.Member, Reply: b.hostCard(ctx, c, host, a)}
+	if !b.desk.Ask(a) {
+		b.desk.Drop(a.Notice.Reply.ID)
 		return schemas.AnswerDeny, refused
 	}
-	defer b.askDone(a)
-	return b.await(ctx, a, "nobody answered whether "+host+" may be reached, so it was not", "ask for it again")
+	defer b.desk.Done(a)
+	return b.desk.Await(ctx, a, "nobody answered whether "+host+" may be reached, so it was not", "ask for it again")
 }
 
 // contacts counts a member's open questions about hosts.
 func (b *Bot) contacts(c schemas.Contact) int {
 	n := 0
-	for _, o := range b.questions() {
-		if o.contact != nil && o.contact.Thread == c.Thread && o.contact.Member == c.Member {
+	for _, o := range b.desk.Questions() {
+		if o.Contact != nil && o.Contact.Thread == c.Thread && o.Contact.Member == c.Member {
 			n++
 		}
 	}
@@ -62,22 +63,22 @@ func (b *Bot) contacts(c schemas.Contact) int {
 
 // answered lets go on what waits for an answer that the rules give by now, and settles its card.
 func (b *Bot) answered(thread schemas.ThreadID, rules schemas.EgressRules) {
-	for _, o := range b.questions() {
-		if o.contact == nil || o.contact.Thread != thread {
+	for _, o := range b.desk.Questions() {
+		if o.Contact == nil || o.Contact.Thread != thread {
 			continue
 		}
 		answer, text := schemas.AnswerAlways, " may be reached from this thread: a rule says so"
-		switch verb, _ := rules.Decide(o.contact.Host, o.contact.Port); verb {
+		switch verb, _ := rules.Decide(o.Contact.Host, o.Contact.Port); verb {
 		case schemas.Allow:
 		case schemas.Deny:
 			answer, text = schemas.AnswerDeny, " is never reached from this thread: a rule says so"
 		default:
 			continue
 		}
-		if b.drop(o.notice.Reply.ID) { // else its own answer is on its way
-			o.answer <- answer
-			b.publish(Notice{Thread: thread, To: o.notice.To, Reply: Reply{Private: true, Replace: o.notice.Reply.ID,
-				Blocks: []Block{{Text: words.Clean(contactHost(*o.contact)) + text}}}}, "")
+		if b.desk.Drop(o.Notice.Reply.ID) { // else its own answer is on its way
+			o.Answer <- answer
+			b.desk.Publish(Notice{Thread: thread, To: o.Notice.To, Reply: Reply{Private: true, Replace: o.Notice.Reply.ID,
+				Blocks: []Block{{Text: words.Clean(contactHost(*o.Contact)) + text}}}}, "")
 		}
 	}
 }
@@ -90,7 +91,7 @@ func contactHost(c schemas.Contact) string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 }
 
-func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *openAsk) Reply {
+func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *desk.Question) Reply {
 	who := "a program in your sandbox"
 	if c.Server != "" {
 		who = words.Short(words.Clean(c.Server), 64)
@@ -110,49 +111,49 @@ func (b *Bot) hostCard(ctx context.Context, c schemas.Contact, host string, a *o
 		{Key: string(schemas.AnswerDeny), Label: "Never"}}
 	by := schemas.Caller{Thread: c.Thread, Member: c.Member}
 	// Always stays open for one who may not say it.
-	d := &card{by: by, role: schemas.Member, ttl: contactTTL, look: []string{string(schemas.AnswerAlways)}, may: requesterOnly(by)}
-	d.act = unlessOver(ctx, func(ctx context.Context, t turn, act Action) (Reply, error) {
+	d := &desk.Card{By: by, Role: schemas.Member, Ttl: contactTTL, Look: []string{string(schemas.AnswerAlways)}, May: desk.RequesterOnly(by)}
+	d.Act = desk.UnlessOver(ctx, func(ctx context.Context, t desk.Turn, act Action) (Reply, error) {
 		if schemas.Answer(act.Choice) == schemas.AnswerAlways {
-			if !t.caller.Manages() {
+			if !t.Caller.Manages() {
 				return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can open a host for always; `Once` is yours",
 					Hint: "`/mcp policy allow " + hostRule + words.Clean(host) + "` asks one"}
 			}
-			if !b.take(act.ID, d) {
-				return Reply{}, gone()
+			if !b.desk.Take(act.ID, d) {
+				return Reply{}, desk.Gone()
 			}
 		}
 		r, err := b.hostAnswer(ctx, t, c, host, a, schemas.Answer(act.Choice))
 		if err != nil {
-			r = b.refusal(t.caller, err)
+			r = b.desk.Refusal(t.Caller, err)
 		}
 		r.Replace = act.ID
 		return r, nil
 	})
-	return b.deal(d, r)
+	return b.desk.Deal(d, r)
 }
 
 // hostAnswer stores what outlives the connection, then lets it go on. A yes that cannot be written down is none.
-func (b *Bot) hostAnswer(ctx context.Context, t turn, c schemas.Contact, host string, a *openAsk, said schemas.Answer) (Reply, error) {
+func (b *Bot) hostAnswer(ctx context.Context, t desk.Turn, c schemas.Contact, host string, a *desk.Question, said schemas.Answer) (Reply, error) {
 	text, list := "", ""
 	switch {
 	case said == schemas.AnswerOnce:
 		text = words.Clean(host) + " may be reached for a minute"
 	case said == schemas.AnswerAlways:
 		list, text = "allow", words.Clean(host)+" may be reached from this thread"
-	case t.caller.Manages():
+	case t.Caller.Manages():
 		list, text = "deny", words.Clean(host)+" is never reached from this thread"
 	default:
 		text = words.Clean(host) + " stays closed to your sandbox for an hour; a manager can close it for good"
 	}
-	err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Server: c.Server, Detail: text})
+	err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Server: c.Server, Detail: text})
 	if err == nil && list != "" {
-		_, err = b.storeHost(ctx, t.caller.Thread, list, host)
+		_, err = b.storeHost(ctx, t.Caller.Thread, list, host)
 	}
 	if err != nil {
-		a.answer <- schemas.AnswerDeny
+		a.Answer <- schemas.AnswerDeny
 		return Reply{}, err
 	}
-	a.answer <- said
+	a.Answer <- said
 	if list != "" {
 		text += " · `/mcp policy forget " + hostRule + words.Clean(host) + "`"
 	}
@@ -160,7 +161,7 @@ func (b *Bot) hostAnswer(ctx context.Context, t turn, c schemas.Contact, host st
 }
 
 // hostRule is /mcp policy allow, ask, deny and forget with a host. Rules about hosts are the thread's and a manager's.
-func (b *Bot) hostRule(ctx context.Context, t turn, list, host, who string) (Reply, error) {
+func (b *Bot) hostRule(ctx context.Context, t desk.Turn, list, host, who string) (Reply, error) {
 	switch {
 	case !schemas.ValidHost(host):
 		return Reply{}, words.Invalid("that is no host", "`/mcp policy "+list+" host:api.example.com`, or host:*.example.com, or with a port host:api.example.com:8443")
@@ -168,39 +169,39 @@ func (b *Bot) hostRule(ctx context.Context, t turn, list, host, who string) (Rep
 		return Reply{}, words.Invalid("rules about hosts are for the whole thread", "`/mcp policy "+list+" "+hostRule+host+"`")
 	case list == "allow":
 		return b.hostAllowCard(t, host), nil
-	case !t.caller.Manages():
+	case !t.Caller.Manages():
 		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules"}
 	}
 	return b.setHost(ctx, t, list, host)
 }
 
-func (b *Bot) hostAllowCard(t turn, host string) Reply {
+func (b *Bot) hostAllowCard(t desk.Turn, host string) Reply {
 	what := words.Clean(host)
 	if host == "*" {
 		what = "every public host"
 	}
 	warning := "They then reach it without a question, and can send there what they know. Addresses that are not public stay closed."
-	if !t.caller.Manages() {
+	if !t.Caller.Manages() {
 		warning += " A manager of the thread has to confirm."
 	}
 	r := Reply{Blocks: []Block{{Text: "let the sandboxes of everyone in this thread reach " + what + "?"}, {Warning: warning}},
-		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}}}
-	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		if a.Choice != keyConfirm {
-			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + hostRule + words.Clean(host)})
+		Choices: []Choice{{Key: desk.Confirm, Label: "Confirm", Style: "danger"}, {Key: desk.Cancel, Label: "Cancel"}}}
+	c := &desk.Card{By: t.Caller, Role: schemas.Member, May: desk.ManagerOnly}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
+		if a.Choice != desk.Confirm {
+			b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + hostRule + words.Clean(host)})
 			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
 		}
 		return b.setHost(ctx, t, "allow", host)
 	}
-	return b.deal(c, r)
+	return b.desk.Deal(c, r)
 }
 
-func (b *Bot) setHost(ctx context.Context, t turn, list, host string) (Reply, error) {
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: list + " " + hostRule + host + " for the thread"}); err != nil {
+func (b *Bot) setHost(ctx context.Context, t desk.Turn, list, host string) (Reply, error) {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Detail: list + " " + hostRule + host + " for the thread"}); err != nil {
 		return Reply{}, err
 	}
-	found, err := b.storeHost(ctx, t.caller.Thread, list, host)
+	found, err := b.storeHost(ctx, t.Caller.Thread, list, host)
 	switch {
 	case err != nil:
 		return Reply{}, err
@@ -237,7 +238,7 @@ func (b *Bot) storeHost(ctx context.Context, thread schemas.ThreadID, list, host
 	})
 	if err == nil {
 		b.answered(thread, e)
-		b.Changed(thread)
+		b.desk.Changed(thread)
 	}
 	return found, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/form"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
@@ -19,24 +20,24 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 	waiting, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
 	defer cancel()
 	answers := make(chan schemas.Elicited, 1)
-	a := &openAsk{notice: Notice{Thread: q.Caller.Thread, To: q.Caller.Member}}
+	a := &desk.Question{Notice: Notice{Thread: q.Caller.Thread, To: q.Caller.Member}}
 	var asks string
 	if q.URL != "" {
-		asks, a.notice.Reply = b.pageQuestion(waiting, q, answers)
+		asks, a.Notice.Reply = b.pageQuestion(waiting, q, answers)
 	} else {
-		asks, a.notice.Reply = b.formQuestion(waiting, q, a, answers)
+		asks, a.Notice.Reply = b.formQuestion(waiting, q, a, answers)
 	}
-	if err := b.record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: words.Short(asks, 300)}); err != nil {
-		b.drop(a.notice.Reply.ID)
+	if err := b.desk.Record(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: words.Short(asks, 300)}); err != nil {
+		b.desk.Drop(a.Notice.Reply.ID)
 		return schemas.Elicited{}, err
 	}
-	if !b.askAloud(a) {
-		b.drop(a.notice.Reply.ID)
+	if !b.desk.Ask(a) {
+		b.desk.Drop(a.Notice.Reply.ID)
 		return schemas.Elicited{}, &schemas.Error{Code: schemas.CodeAsk, Text: q.Server + " asks for input, and nobody could be asked", Hint: "call it in a chat door"}
 	}
-	b.publish(Notice{Thread: q.Caller.Thread, Reply: Reply{Blocks: []Block{{
+	b.desk.Publish(Notice{Thread: q.Caller.Thread, Reply: Reply{Blocks: []Block{{
 		Text: "waiting for " + words.At(q.Caller.Member, q.Caller.Name) + " to answer " + words.Clean(q.Server)}}}}, q.Caller.Member)
-	defer b.askDone(a)
+	defer b.desk.Done(a)
 	action, noted, said := "cancel", "not answered", words.Clean(q.Server)+" waits for its answer no longer"
 	select {
 	case answer := <-answers:
@@ -45,21 +46,21 @@ func (b *Bot) Elicit(ctx context.Context, q schemas.Elicit) (schemas.Elicited, e
 		action, noted, said = "accept", "done, says the server", "done · the call goes on"
 	case <-waiting.Done():
 	}
-	card := b.settled(a)
+	card := b.desk.Settled(a)
 	select {
 	case answer := <-answers: // given in the same moment
 		return answer, nil
 	default:
 	}
-	b.noted(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: noted})
-	b.publish(Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: Reply{Private: true, Replace: card,
+	b.desk.Noted(ctx, q.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: noted})
+	b.desk.Publish(Notice{Thread: q.Caller.Thread, To: q.Caller.Member, Reply: Reply{Private: true, Replace: card,
 		Blocks: []Block{{Text: said}}}}, "")
 	return schemas.Elicited{Action: action}, nil
 }
 
 // formQuestion is the card of a form, for as long as waiting lasts, and what the audit log says of it. A refused answer asks again, with
 // all mistakes.
-func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk, answers chan<- schemas.Elicited) (asks string, r Reply) {
+func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *desk.Question, answers chan<- schemas.Elicited) (asks string, r Reply) {
 	fields := form.OfQuestion(q)
 	var names []string
 	for _, f := range fields {
@@ -75,8 +76,8 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 	} else {
 		r.Choices = append([]Choice{{Key: "accept", Label: "Accept"}}, r.Choices...)
 	}
-	c := &card{by: q.Caller, role: schemas.Guest, may: requesterOnly(q.Caller)}
-	c.act = unlessOver(waiting, func(ctx context.Context, t turn, act Action) (Reply, error) {
+	c := &desk.Card{By: q.Caller, Role: schemas.Guest, May: desk.RequesterOnly(q.Caller)}
+	c.Act = desk.UnlessOver(waiting, func(ctx context.Context, t desk.Turn, act Action) (Reply, error) {
 		if act.Choice == "decline" {
 			return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: "decline"})
 		}
@@ -90,21 +91,11 @@ func (b *Bot) formQuestion(waiting context.Context, q schemas.Elicit, a *openAsk
 		again := view.Mistakes("the answer", problems, "")
 		again.Blocks[0].Text = strings.Replace(again.Blocks[0].Text, "nothing was changed", "nothing was sent", 1)
 		again.Private, again.Form, again.Choices = true, r.Form, r.Choices
-		again = b.deal(c, again)
-		b.redealt(a, func(r *Reply) { r.ID, r.Expires = again.ID, again.Expires })
+		again = b.desk.Deal(c, again)
+		b.desk.Redealt(a, func(r *Reply) { r.ID, r.Expires = again.ID, again.Expires })
 		return again, nil
 	})
-	return "asks for " + words.Clean(strings.Join(names, ", ")), b.deal(c, r)
-}
-
-// unlessOver refuses to answer a question that nobody waits for any more.
-func unlessOver(waiting context.Context, act func(context.Context, turn, Action) (Reply, error)) func(context.Context, turn, Action) (Reply, error) {
-	return func(ctx context.Context, t turn, a Action) (Reply, error) {
-		if waiting.Err() != nil {
-			return Reply{}, gone()
-		}
-		return act(ctx, t, a)
-	}
+	return "asks for " + words.Clean(strings.Join(names, ", ")), b.desk.Deal(c, r)
 }
 
 // pageQuestion is the card of a page that the member should open, for as long as waiting lasts, and what the audit log says of it, which
@@ -125,17 +116,17 @@ func (b *Bot) pageQuestion(waiting context.Context, q schemas.Elicit, answers ch
 		r = view.With(r, Block{Warning: "`" + host + "` is written with letters that can look like those of another name."})
 	}
 	r = view.With(r, Block{Open: &Open{Label: "Open " + host, URL: q.URL}})
-	c := &card{by: q.Caller, role: schemas.Guest, may: requesterOnly(q.Caller)}
-	c.act = unlessOver(waiting, func(ctx context.Context, t turn, act Action) (Reply, error) {
+	c := &desk.Card{By: q.Caller, Role: schemas.Guest, May: desk.RequesterOnly(q.Caller)}
+	c.Act = desk.UnlessOver(waiting, func(ctx context.Context, t desk.Turn, act Action) (Reply, error) {
 		return b.elicited(ctx, t, q, answers, schemas.Elicited{Action: act.Choice})
 	})
-	return "asks to open a page at " + host, b.deal(c, r)
+	return "asks to open a page at " + host, b.desk.Deal(c, r)
 }
 
 // elicited writes down that there is an answer, never what it is, and lets the call go on.
-func (b *Bot) elicited(ctx context.Context, t turn, q schemas.Elicit, answers chan<- schemas.Elicited, answer schemas.Elicited) (Reply, error) {
+func (b *Bot) elicited(ctx context.Context, t desk.Turn, q schemas.Elicit, answers chan<- schemas.Elicited, answer schemas.Elicited) (Reply, error) {
 	text := map[string]string{"accept": "answered", "decline": "declined"}[answer.Action]
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: text}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventElicit, Server: q.Server, Detail: text}); err != nil {
 		answers <- schemas.Elicited{Action: "cancel"}
 		return Reply{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -50,11 +51,11 @@ func clientLabels() [][2]string {
 	return [][2]string{{"claude-code", "Claude Code, `.mcp.json`"}, {"claude-desktop", "Claude Desktop, `claude_desktop_config.json`"}, {"vscode", "VS Code, `.vscode/mcp.json`"}, {"cursor", "Cursor, `.cursor/mcp.json`"}}
 }
 
-func (b *Bot) gatewayToken(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) gatewayToken(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Gateway == nil || b.opt.Clients == nil {
 		return Reply{}, b.noGateway()
 	}
-	name, length := t.arg("name"), t.arg("time")
+	name, length := t.Arg("name"), t.Arg("time")
 	if d, err := lasting(name); err == nil && length == "" && d > 0 { // a time alone
 		name, length = "", name
 	}
@@ -62,23 +63,23 @@ func (b *Bot) gatewayToken(ctx context.Context, t turn) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if b.opt.Clients.URL(t.caller.Thread) == "" {
+	if b.opt.Clients.URL(t.Caller.Thread) == "" {
 		hint := "`bobbin serve` serves it; a client on this machine needs no token: `/mcp download format:client`"
-		if !t.caller.Operator {
+		if !t.Caller.Operator {
 			hint = "the operator starts bobbin serve with --public-url"
 		}
 		return Reply{}, &schemas.Error{Code: schemas.CodeMissing, Text: "nothing serves this thread over HTTP here, so a token opens nothing", Hint: hint}
 	}
-	token, secret, err := b.opt.Gateway.Make(ctx, t.caller, name, ttl)
+	token, secret, err := b.opt.Gateway.Make(ctx, t.Caller, name, ttl)
 	if err != nil {
 		return Reply{}, err
 	}
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + token.ID + " made"})
+	b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + token.ID + " made"})
 	r := Reply{Private: true, Blocks: []Block{{Text: "token `" + words.Clean(token.ID) + "` for this thread, " + view.TokenEnd(token, b.opt.Now()) + "; it is shown this once"}, {Code: secret},
 		{Text: "whoever has it uses this thread's tools as you · `/mcp gateway revoke " + words.Clean(token.ID) + "` ends it"}}}
-	r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: words.Clean(b.opt.Clients.URL(t.caller.Thread)), Note: "streamable HTTP"}, {Label: "variable", Value: "BOBBIN_GATEWAY_TOKEN", Note: "where Claude Code and Cursor look for the token"}}})
+	r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: words.Clean(b.opt.Clients.URL(t.Caller.Thread)), Note: "streamable HTTP"}, {Label: "variable", Value: "BOBBIN_GATEWAY_TOKEN", Note: "where Claude Code and Cursor look for the token"}}})
 	return b.withEntries(r, func(client string) (schemas.File, error) {
-		return b.opt.Clients.Remote(t.caller.Thread, client, secret)
+		return b.opt.Clients.Remote(t.Caller.Thread, client, secret)
 	})
 }
 
@@ -118,17 +119,17 @@ func lasting(s string) (time.Duration, error) {
 	return d, nil
 }
 
-func (b *Bot) gatewayShow(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) gatewayShow(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Gateway == nil || b.opt.Clients == nil {
 		return Reply{}, b.noGateway()
 	}
-	list, err := b.opt.Gateway.List(ctx, t.caller)
+	list, err := b.opt.Gateway.List(ctx, t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
 	r := Reply{Private: true}
 	head := words.Count(len(list), "token", "tokens") + " of yours in this thread"
-	if t.caller.Manages() {
+	if t.Caller.Manages() {
 		head = words.Count(len(list), "token", "tokens") + " in this thread"
 	}
 	if len(list) == 0 {
@@ -146,33 +147,33 @@ func (b *Bot) gatewayShow(ctx context.Context, t turn) (Reply, error) {
 		}
 		r.Blocks = append(r.Blocks, Block{Table: tab})
 	}
-	if at := b.opt.Clients.URL(t.caller.Thread); at != "" {
+	if at := b.opt.Clients.URL(t.Caller.Thread); at != "" {
 		r.Blocks = append(r.Blocks, Block{Facts: []Fact{{Label: "address", Value: words.Clean(at), Note: "streamable HTTP; …/sse for older clients"}}})
 	}
 	return r, nil
 }
 
-func (b *Bot) gatewayRevoke(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) gatewayRevoke(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Gateway == nil {
 		return Reply{}, b.noGateway()
 	}
-	id := strings.ToLower(t.arg("id"))
+	id := strings.ToLower(t.Arg("id"))
 	if rest, ok := strings.CutPrefix(id, "bobbin_"); ok { // the secret itself was pasted
 		id, _, _ = strings.Cut(rest, "_")
 	}
-	if err := b.opt.Gateway.Revoke(ctx, t.caller, id); err != nil {
+	if err := b.opt.Gateway.Revoke(ctx, t.Caller, id); err != nil {
 		return Reply{}, err
 	}
-	b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + words.Short(words.Clean(id), 16) + " revoked"})
+	b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventSecret, Detail: "gateway token " + words.Short(words.Clean(id), 16) + " revoked"})
 	return Reply{Private: true, Blocks: []Block{{Text: "token `" + words.Clean(id) + "` is revoked; clients that used it are cut off"}}}, nil
 }
 
 // clientEntry is /mcp download format:client.
-func (b *Bot) clientEntry(t turn) (Reply, error) {
+func (b *Bot) clientEntry(t desk.Turn) (Reply, error) {
 	if b.opt.Clients == nil {
 		return Reply{}, b.noGateway()
 	}
-	f, err := b.opt.Clients.Entry(t.caller, "claude-desktop")
+	f, err := b.opt.Clients.Entry(t.Caller, "claude-desktop")
 	if err != nil {
 		return Reply{}, err
 	}
@@ -182,5 +183,5 @@ func (b *Bot) clientEntry(t turn) (Reply, error) {
 	}
 	f.Name = "bobbin-client.json"
 	r := Reply{Private: true, Blocks: []Block{{Text: head}, {File: &f}}}
-	return b.withEntries(r, func(client string) (schemas.File, error) { return b.opt.Clients.Entry(t.caller, client) })
+	return b.withEntries(r, func(client string) (schemas.File, error) { return b.opt.Clients.Entry(t.Caller, client) })
 }

@@ -6,44 +6,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
-// maxText bounds a typed line and an uploaded config, in bytes.
-const maxText = 256 << 10
-
-// turn is one request on its way through a verb.
-type turn struct {
-	caller schemas.Caller
-	args   map[string]string
-	file   *schemas.File
-	tell   func(string) // never nil
-
-	files     []schemas.File
-	mentioned bool
-	stream    func(Reply) // may be nil
-}
-
-func (t turn) arg(name string) string { return strings.TrimSpace(t.args[name]) }
-
 // Handle answers one request. It never returns a raw error: what goes wrong is a Reply with Bad set and a Code. Waiting for
 // servers, tools and people ends with ctx.
 func (b *Bot) Handle(ctx context.Context, r Request) Reply {
-	t := turn{caller: r.Caller, args: r.Args, file: r.File, tell: r.Progress, files: r.Files, mentioned: r.Mentioned, stream: r.Stream}
-	if t.tell == nil {
-		t.tell = func(string) {}
+	t := desk.Turn{Caller: r.Caller, Args: r.Args, File: r.File, Tell: r.Progress, Files: r.Files, Mentioned: r.Mentioned, Stream: r.Stream}
+	if t.Tell == nil {
+		t.Tell = func(string) {}
 	}
 	end := func(schemas.Code) {}
 	if b.opt.Observe != nil {
-		ctx, end = b.opt.Observe(ctx, t.caller.Door, b.command(r))
+		ctx, end = b.opt.Observe(ctx, t.Caller.Door, b.command(r))
 	}
 	reply, err := b.route(ctx, t, r)
 	if err != nil {
-		reply = b.refusal(t.caller, err)
+		reply = b.desk.Refusal(t.Caller, err)
 	}
 	end(reply.Code)
 	return reply
@@ -68,13 +51,13 @@ func (b *Bot) command(r Request) string {
 	return "mcp"
 }
 
-func (b *Bot) route(ctx context.Context, t turn, r Request) (Reply, error) {
-	if !t.caller.Thread.Valid() || !t.caller.Member.Valid() || t.caller.Role < schemas.Guest || t.caller.Role > schemas.Owner {
+func (b *Bot) route(ctx context.Context, t desk.Turn, r Request) (Reply, error) {
+	if !t.Caller.Thread.Valid() || !t.Caller.Member.Valid() || t.Caller.Role < schemas.Guest || t.Caller.Role > schemas.Owner {
 		return Reply{}, words.Invalid("this thread or member has no usable id", "letters, digits, _ and - only, at most 64")
 	}
 	switch {
 	case r.Action != nil:
-		return b.press(ctx, t, *r.Action)
+		return b.desk.Press(ctx, t, *r.Action)
 	case r.Verb != "":
 		v, rest := b.find(strings.Fields(r.Verb))
 		if v == nil || len(rest) > 0 {
@@ -86,9 +69,9 @@ func (b *Bot) route(ctx context.Context, t turn, r Request) (Reply, error) {
 }
 
 // text routes a typed line: a command, a pasted or dropped config, or a message to the assistant.
-func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
-	if len(text) > maxText {
-		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + words.Size(len(text)) + "; at most " + words.Size(maxText)}
+func (b *Bot) text(ctx context.Context, t desk.Turn, text string) (Reply, error) {
+	if len(text) > desk.MaxText {
+		return Reply{}, &schemas.Error{Code: schemas.CodeTooLarge, Text: "that text is " + words.Size(len(text)) + "; at most " + words.Size(desk.MaxText)}
 	}
 	text = strings.TrimSpace(text)
 	command, rest := words.CutSpace(text)
@@ -98,28 +81,28 @@ func (b *Bot) text(ctx context.Context, t turn, text string) (Reply, error) {
 		if err != nil {
 			return Reply{}, err
 		}
-		t.args = args
+		t.Args = args
 		return b.invoke(ctx, t, v)
 	case command == "/chat":
 		v, args, err := b.parse("chat " + cmp.Or(rest, "help"))
 		if err != nil {
 			return Reply{}, err
 		}
-		t.args = args
+		t.Args = args
 		return b.invoke(ctx, t, v)
 	case command == "/help":
 		return b.line(ctx, t, "help", map[string]string{"topic": rest})
 	case strings.HasPrefix(text, "/"):
 		return Reply{}, words.Invalid("I know no such command", "`/mcp help` lists what there is")
 	case b.brought(ctx, t, text) != nil:
-		t.file = b.brought(ctx, t, text)
+		t.File = b.brought(ctx, t, text)
 		return b.line(ctx, t, "upload", nil)
 	case looksLikeConfig(text):
 		return b.line(ctx, t, "add-json", map[string]string{"json": text})
-	case text == "" && len(t.files) == 0:
-		return b.Welcome(ctx, t.caller), nil
+	case text == "" && len(t.Files) == 0:
+		return b.Welcome(ctx, t.Caller), nil
 	}
-	if r, ok := b.stray(ctx, t.caller, text); ok {
+	if r, ok := b.stray(ctx, t.Caller, text); ok {
 		return r, nil
 	}
 	return b.message(ctx, t, text)
@@ -133,7 +116,7 @@ func (b *Bot) stray(ctx context.Context, c schemas.Caller, text string) (Reply, 
 	if number := err == nil && n > 0 && n < 100; !number && !slices.Contains(labels, strings.ToLower(strings.Trim(text, "`.! "))) {
 		return Reply{}, false
 	}
-	if b.waits(c) {
+	if b.desk.Waits(c) {
 		return view.Refused(schemas.CodeInvalid, "that is no choice of an open card · press one of its choices, or give the command again"), true
 	}
 	if ms, err := b.models(ctx, c.Thread); err == nil && len(ms) > 0 {
@@ -143,66 +126,35 @@ func (b *Bot) stray(ctx context.Context, c schemas.Caller, text string) (Reply, 
 }
 
 // line runs a verb by its name, as if it had been typed.
-func (b *Bot) line(ctx context.Context, t turn, name string, args map[string]string) (Reply, error) {
+func (b *Bot) line(ctx context.Context, t desk.Turn, name string, args map[string]string) (Reply, error) {
 	v, _ := b.find(strings.Fields(name))
-	t.args = args
+	t.Args = args
 	return b.invoke(ctx, t, v)
 }
 
 // invoke checks the role, asks for what is missing, writes down what was asked for, and runs the verb.
-func (b *Bot) invoke(ctx context.Context, t turn, v *verb) (Reply, error) {
-	if t.caller.Role < v.Role {
-		return Reply{}, guestRefusal()
+func (b *Bot) invoke(ctx context.Context, t desk.Turn, v *verb) (Reply, error) {
+	if t.Caller.Role < v.Role {
+		return Reply{}, desk.Guest()
 	}
 	for _, a := range v.Args {
-		if a.Required && t.arg(a.Name) == "" {
+		if a.Required && t.Arg(a.Name) == "" {
 			return b.askArgs(ctx, t, v), nil
 		}
 	}
 	if v.audited {
-		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: slash(v.Name)}); err != nil {
+		if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: slash(v.Name)}); err != nil {
 			return Reply{}, err
 		}
 	}
 	return v.run(ctx, t)
 }
 
-func guestRefusal() error {
-	return &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look here, not use or change servers",
-		Hint: "ask a member of the thread"}
-}
-
-// record writes one audit record for the caller. Nothing may happen that it could not write down.
-func (b *Bot) record(ctx context.Context, c schemas.Caller, r schemas.Record) error {
-	r.Thread, r.Member, r.Name, r.Door, r.Origin = c.Thread, c.Member, c.Name, c.Door, schemas.ByPerson
-	if _, err := b.opt.Journal.Append(ctx, r); err != nil {
-		return &schemas.Error{Code: schemas.CodeInternal, Text: "the audit log cannot be written", Err: err}
-	}
-	return nil
-}
-
-// afterWait bounds what is finished although the one who asked may be gone.
-const afterWait = 10 * time.Second
-
-// after gives a context for what must follow a change that was made: the request's end does not stop it, time does.
-func after(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), afterWait)
-}
-
-// noted writes a record about what has happened already; a failure can only be logged.
-func (b *Bot) noted(ctx context.Context, c schemas.Caller, r schemas.Record) {
-	ctx, cancel := after(ctx)
-	defer cancel()
-	if err := b.record(ctx, c, r); err != nil {
-		b.opt.Log.Error("audit record lost", "thread", c.Thread, "event", r.Event, "err", err)
-	}
-}
-
 // askArgs turns a command's missing arguments into a form.
-func (b *Bot) askArgs(ctx context.Context, t turn, v *verb) Reply {
+func (b *Bot) askArgs(ctx context.Context, t desk.Turn, v *verb) Reply {
 	form := &Form{Title: slash(v.Name)}
 	for _, a := range v.Args {
-		if t.arg(a.Name) == "" && a.Required {
+		if t.Arg(a.Name) == "" && a.Required {
 			f := Field{Name: a.Name, Label: a.Name, Hint: a.Hint, Kind: a.field(), Required: true}
 			if a.Kind == "server" {
 				f.Hint = b.serverHint(ctx, t, a.Hint)
@@ -210,25 +162,25 @@ func (b *Bot) askArgs(ctx context.Context, t turn, v *verb) Reply {
 			form.Fields = append(form.Fields, f)
 		}
 	}
-	c := &card{by: t.caller, role: v.Role, may: requesterOnly(t.caller)}
-	c.act = func(ctx context.Context, t2 turn, a Action) (Reply, error) {
-		t2.args, t2.file = map[string]string{}, t.file
-		for k, s := range t.args {
-			t2.args[k] = s
+	c := &desk.Card{By: t.Caller, Role: v.Role, May: desk.RequesterOnly(t.Caller)}
+	c.Act = func(ctx context.Context, t2 desk.Turn, a Action) (Reply, error) {
+		t2.Args, t2.File = map[string]string{}, t.File
+		for k, s := range t.Args {
+			t2.Args[k] = s
 		}
 		for _, f := range form.Fields {
 			if strings.TrimSpace(a.Values[f.Name]) == "" {
 				return Reply{}, words.Invalid(f.Name+" is needed", "`"+v.line()+"`")
 			}
-			t2.args[f.Name] = a.Values[f.Name]
+			t2.Args[f.Name] = a.Values[f.Name]
 		}
 		return b.invoke(ctx, t2, v)
 	}
-	return b.deal(c, Reply{Private: true, Form: form})
+	return b.desk.Deal(c, Reply{Private: true, Form: form})
 }
 
-func (b *Bot) serverHint(ctx context.Context, t turn, otherwise string) string {
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) serverHint(ctx context.Context, t desk.Turn, otherwise string) string {
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil || len(cfg.Entries) == 0 || len(cfg.Entries) > 12 {
 		return otherwise
 	}

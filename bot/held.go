@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -35,28 +36,28 @@ func (b *Bot) Held(ctx context.Context, thread schemas.ThreadID, server string, 
 	r := Reply{Blocks: append([]Block{{Text: view.HeldHead(e.Name, tools)}}, shown...)}
 	r.Blocks = append(r.Blocks, Block{Warning: heldWarning})
 	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}}
-	c := &card{by: schemas.Caller{Thread: thread}, ttl: editedTTL, role: schemas.Member, look: []string{"change"},
-		may: func(c schemas.Caller) error { return mayAccept(c, e) }}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := &desk.Card{By: schemas.Caller{Thread: thread}, Ttl: editedTTL, Role: schemas.Member, Look: []string{"change"},
+		May: func(c schemas.Caller) error { return mayAccept(c, e) }}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice == "change" {
-			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: blocks}, nil
+			return Reply{Private: true, ID: a.ID, Expires: c.Expires, Choices: r.Choices, Blocks: blocks}, nil
 		}
 		return b.acceptTools(ctx, t, e, names, pins)
 	}
-	r = b.deal(c, r)
+	r = b.desk.Deal(c, r)
 	key := string(thread) + " " + e.Name
 	b.shown.mu.Lock()
 	r.Replace, b.shown.held[key] = b.shown.held[key], r.ID
 	b.shown.mu.Unlock()
-	b.drop(r.Replace)
-	b.publish(Notice{Thread: thread, Reply: r, Changed: true}, "")
+	b.desk.Drop(r.Replace)
+	b.desk.Publish(Notice{Thread: thread, Reply: r, Changed: true}, "")
 }
 
 const heldWarning = "What a tool says about itself steers the assistant. Approve only if you trust the new words."
 
 // heldTool shows what changed in tools that are held, with the choice to approve what is shown.
-func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string) (Reply, error) {
-	hs, err := b.opt.Held.Held(ctx, t.caller.Thread, e.Name)
+func (b *Bot) heldTool(ctx context.Context, t desk.Turn, e schemas.Entry, tool string) (Reply, error) {
+	hs, err := b.opt.Held.Held(ctx, t.Caller.Thread, e.Name)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -75,24 +76,24 @@ func (b *Bot) heldTool(ctx context.Context, t turn, e schemas.Entry, tool string
 	if len(names) == 0 {
 		return Reply{}, words.NotFound("held tool", e.Name+"."+tool, known, "`/mcp show "+words.Clean(e.Name)+"`")
 	}
-	if err := mayAccept(t.caller, e); err != nil {
+	if err := mayAccept(t.Caller, e); err != nil {
 		return Reply{}, err
 	}
 	r := Reply{Blocks: append(append([]Block{{Text: view.HeldHead(e.Name, wanted)}}, blocks...), Block{Warning: heldWarning})}
 	r.Choices = []Choice{{Key: "approve", Label: "Approve"}, {Key: "leave", Label: "Keep held"}}
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOrManager(t.caller)}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := &desk.Card{By: t.Caller, Role: schemas.Member, May: desk.RequesterOrManager(t.Caller)}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice != "approve" {
 			return Reply{Blocks: []Block{{Text: "held as before"}}}, nil
 		}
 		return b.acceptTools(ctx, t, e, names, pins)
 	}
-	return b.deal(c, r), nil
+	return b.desk.Deal(c, r), nil
 }
 
 // acceptTools approves held tools if they still are what the card showed.
-func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, pins []string) (Reply, error) {
-	hs, err := b.opt.Held.Held(ctx, t.caller.Thread, e.Name)
+func (b *Bot) acceptTools(ctx context.Context, t desk.Turn, e schemas.Entry, names, pins []string) (Reply, error) {
+	hs, err := b.opt.Held.Held(ctx, t.Caller.Thread, e.Name)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -107,12 +108,12 @@ func (b *Bot) acceptTools(ctx context.Context, t turn, e schemas.Entry, names, p
 				Hint: "`/mcp enable " + e.Name + "` shows it as it is now"}
 		}
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: e.Name, Detail: "tools " + strings.Join(names, ", ")}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventApprove, Server: e.Name, Detail: "tools " + strings.Join(names, ", ")}); err != nil {
 		return Reply{}, err
 	}
-	if err := b.opt.Held.Accept(ctx, t.caller, e.Name, seen); err != nil {
+	if err := b.opt.Held.Accept(ctx, t.Caller, e.Name, seen); err != nil {
 		return Reply{}, err
 	}
-	b.Changed(t.caller.Thread)
+	b.desk.Changed(t.Caller.Thread)
 	return Reply{Blocks: []Block{{Text: words.Clean(strings.Join(names, ", ")) + " of " + words.Clean(e.Name) + " can be used again"}}}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -14,12 +15,12 @@ const noModel = "No model is set, so I cannot chat yet; tools work by hand with 
 // Welcome greets a member who opens a door: where they are, what is here, what to do first.
 func (b *Bot) Welcome(ctx context.Context, c schemas.Caller) Reply {
 	if !c.Thread.Valid() {
-		return b.refusal(c, words.Invalid("this thread has no usable id", ""))
+		return b.desk.Refusal(c, words.Invalid("this thread has no usable id", ""))
 	}
 	head := "bobbin · thread " + string(c.Thread) + " · "
 	ss, err := b.opt.Tools.Status(ctx, c.Thread)
 	if err != nil {
-		return b.refusal(c, err)
+		return b.desk.Refusal(c, err)
 	}
 	ss = b.viewed(ctx, c, ss)
 	if len(ss) == 0 {
@@ -64,8 +65,8 @@ func (b *Bot) answers(ctx context.Context, c schemas.Caller) string {
 }
 
 // help fits a phone: short lines, one screen, topics for the rest.
-func (b *Bot) help(_ context.Context, t turn) (Reply, error) {
-	topic := strings.TrimPrefix(strings.ToLower(t.arg("topic")), "/mcp ")
+func (b *Bot) help(_ context.Context, t desk.Turn) (Reply, error) {
+	topic := strings.TrimPrefix(strings.ToLower(t.Arg("topic")), "/mcp ")
 	if topic == "" {
 		return b.firstHelp(), nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/form"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
@@ -54,8 +55,8 @@ type wish struct {
 }
 
 // installVerb is /mcp install npm, pip and git.
-func (b *Bot) installVerb(kind schemas.PackageKind) func(context.Context, turn) (Reply, error) {
-	return func(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) installVerb(kind schemas.PackageKind) func(context.Context, desk.Turn) (Reply, error) {
+	return func(ctx context.Context, t desk.Turn) (Reply, error) {
 		pkg, err := packageOf(kind, t)
 		if err != nil {
 			return Reply{}, err
@@ -66,16 +67,16 @@ func (b *Bot) installVerb(kind schemas.PackageKind) func(context.Context, turn) 
 
 // packageOf reads a command, also one that came as one line: the package, then name:, program:, start: and scripts:yes in any
 // order, then arguments for the program.
-func packageOf(kind schemas.PackageKind, t turn) (schemas.Package, error) {
-	ws, err := words.Split(t.args["package"])
+func packageOf(kind schemas.PackageKind, t desk.Turn) (schemas.Package, error) {
+	ws, err := words.Split(t.Args["package"])
 	if err != nil {
 		return schemas.Package{}, err
 	}
-	more, err := words.Split(t.args["args"])
+	more, err := words.Split(t.Args["args"])
 	if err != nil {
 		return schemas.Package{}, err
 	}
-	name, program, start, scripts := t.arg("name"), t.arg("program"), t.arg("start"), t.arg("scripts")
+	name, program, start, scripts := t.Arg("name"), t.Arg("program"), t.Arg("start"), t.Arg("scripts")
 	options := map[string]*string{"name": &name, "program": &program, "start": &start, "scripts": &scripts}
 	p := schemas.Package{Kind: kind}
 	if len(ws) > 0 {
@@ -117,7 +118,7 @@ type preset struct {
 }
 
 // install looks at a package and shows the card for it; g is nil for a person's command.
-func (b *Bot) install(ctx context.Context, t turn, pkg schemas.Package, g *preset) (Reply, error) {
+func (b *Bot) install(ctx context.Context, t desk.Turn, pkg schemas.Package, g *preset) (Reply, error) {
 	if err := b.installs(t); err != nil {
 		return Reply{}, err
 	}
@@ -126,17 +127,17 @@ func (b *Bot) install(ctx context.Context, t turn, pkg schemas.Package, g *prese
 			return Reply{}, err
 		}
 	}
-	t.tell("looking at " + string(pkg.Kind) + " " + words.Short(words.Clean(pkg.Spec), 80) + " …")
+	t.Tell("looking at " + string(pkg.Kind) + " " + words.Short(words.Clean(pkg.Spec), 80) + " …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	plan, err := b.opt.Install.Resolve(look, t.caller.Thread, t.caller.Member, pkg)
+	plan, err := b.opt.Install.Resolve(look, t.Caller.Thread, t.Caller.Member, pkg)
 	if err != nil {
 		return Reply{}, err
 	}
 	if err := b.freeFor(ctx, t, plan.Server.Name); err != nil {
 		return Reply{}, err
 	}
-	w := wish{by: t.caller, owner: t.caller.Member, plan: plan, spec: pkg}
+	w := wish{by: t.Caller, owner: t.Caller.Member, plan: plan, spec: pkg}
 	if g != nil {
 		w.model, w.hold, w.hide = true, g.hold, g.hide
 		for _, k := range slices.Sorted(maps.Keys(g.env)) {
@@ -147,16 +148,16 @@ func (b *Bot) install(ctx context.Context, t turn, pkg schemas.Package, g *prese
 }
 
 // installs refuses where nothing can be installed.
-func (b *Bot) installs(t turn) error {
+func (b *Bot) installs(t desk.Turn) error {
 	if b.opt.Install == nil {
 		return b.noSandbox(t)
 	}
-	return b.placeable(t.caller, schemas.Change{Kind: schemas.Added})
+	return b.placeable(t.Caller, schemas.Change{Kind: schemas.Added})
 }
 
 // freeFor refuses a name that a server of the thread has.
-func (b *Bot) freeFor(ctx context.Context, t turn, name string) error {
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) freeFor(ctx context.Context, t desk.Turn, name string) error {
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return err
 	}
@@ -188,31 +189,31 @@ func (b *Bot) installCard(ctx context.Context, w wish) (Reply, error) {
 	must := w.plan.Must && !w.plan.Spec.Scripts
 	switch {
 	case must:
-		r.Choices = []Choice{{Key: keyConfirm, Label: "Confirm with scripts", Style: "danger"}}
+		r.Choices = []Choice{{Key: desk.Confirm, Label: "Confirm with scripts", Style: "danger"}}
 	case len(w.plan.Scripts) > 0 && !w.plan.Spec.Scripts:
-		r.Choices = []Choice{{Key: keyConfirm, Label: "Confirm", Style: "primary"}, {Key: keyScripts, Label: "Confirm with scripts", Style: "danger"}}
+		r.Choices = []Choice{{Key: desk.Confirm, Label: "Confirm", Style: "primary"}, {Key: keyScripts, Label: "Confirm with scripts", Style: "danger"}}
 	default:
-		r.Choices = []Choice{{Key: keyConfirm, Label: "Confirm", Style: "primary"}}
+		r.Choices = []Choice{{Key: desk.Confirm, Label: "Confirm", Style: "primary"}}
 	}
-	r.Choices = append(r.Choices, Choice{Key: keyCancel, Label: "Cancel"}, Choice{Key: keyAll, Label: "Show everything"})
+	r.Choices = append(r.Choices, Choice{Key: desk.Cancel, Label: "Cancel"}, Choice{Key: desk.Everything, Label: "Show everything"})
 	if inputs, _ := w.inputs(); len(inputs) > 0 && !w.model {
 		r.Choices = append(r.Choices, Choice{Key: keyValues, Label: "Give values"})
 	}
-	c := &card{by: w.by, role: schemas.Member, may: requesterOrManager(w.by), look: []string{keyAll, keyValues}}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := &desk.Card{By: w.by, Role: schemas.Member, May: desk.RequesterOrManager(w.by), Look: []string{desk.Everything, keyValues}}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		switch a.Choice {
-		case keyConfirm, keyScripts:
+		case desk.Confirm, keyScripts:
 			return b.carryOut(ctx, t, w, must || a.Choice == keyScripts)
-		case keyAll:
-			answers := slices.DeleteFunc(slices.Clone(r.Choices), func(ch Choice) bool { return slices.Contains(c.look, ch.Key) })
-			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: answers, Blocks: append(view.Whole(w.shown), w.whole()...)}, nil
+		case desk.Everything:
+			answers := slices.DeleteFunc(slices.Clone(r.Choices), func(ch Choice) bool { return slices.Contains(c.Look, ch.Key) })
+			return Reply{Private: true, ID: a.ID, Expires: c.Expires, Choices: answers, Blocks: append(view.Whole(w.shown), w.whole()...)}, nil
 		case keyValues:
 			return b.valuesForm(t, w, a.ID)
 		}
-		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "install " + w.what()})
+		b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: "install " + w.what()})
 		return Reply{Blocks: []Block{{Text: "cancelled; nothing was installed or changed"}}}, nil
 	}
-	return b.deal(c, r), nil
+	return b.desk.Deal(c, r), nil
 }
 
 // proposeInstall computes the change of the config. It is one server's, and what the card has shown already stays as it was.
@@ -340,8 +341,8 @@ func secretLike(name string) bool {
 }
 
 // valuesForm asks where nobody else sees it, and shows the card again with what was given. The old card is no longer open then.
-func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
-	if err := requesterOnly(w.by)(t.caller); err != nil {
+func (b *Bot) valuesForm(t desk.Turn, w wish, old string) (Reply, error) {
+	if err := desk.RequesterOnly(w.by)(t.Caller); err != nil {
 		return Reply{}, err
 	}
 	inputs, optional := w.inputs()
@@ -366,8 +367,8 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 			break
 		}
 	}
-	c := personal(w.by)
-	c.act = func(ctx context.Context, _ turn, a Action) (Reply, error) {
+	c := desk.Personal(w.by)
+	c.Act = func(ctx context.Context, _ desk.Turn, a Action) (Reply, error) {
 		w := w
 		w.found, w.chose, w.shown = nil, true, schemas.Proposal{}
 		for _, f := range ask.Fields {
@@ -379,10 +380,10 @@ func (b *Bot) valuesForm(t turn, w wish, old string) (Reply, error) {
 				return Reply{}, words.Invalid(f.Label+" is needed", "")
 			}
 		}
-		b.drop(old)
+		b.desk.Drop(old)
 		return b.installCard(ctx, w)
 	}
-	return b.deal(c, Reply{Private: true, Form: ask}), nil
+	return b.desk.Deal(c, Reply{Private: true, Form: ask}), nil
 }
 
 // what names the package for lines and logs.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -47,7 +48,7 @@ func (w *works) begin(thread schemas.ThreadID, server string, owner schemas.Memb
 }
 
 // carryOut is what Confirm does: install, store, start. Whatever fails, nothing of it stays but the log.
-func (b *Bot) carryOut(ctx context.Context, t turn, w wish, scripts bool) (Reply, error) {
+func (b *Bot) carryOut(ctx context.Context, t desk.Turn, w wish, scripts bool) (Reply, error) {
 	end, err := b.works.begin(w.by.Thread, w.plan.Server.Name, w.owner)
 	if err != nil {
 		return Reply{}, err
@@ -76,7 +77,7 @@ func (b *Bot) carryOut(ctx context.Context, t turn, w wish, scripts bool) (Reply
 	if w.plan.Spec.Scripts {
 		how = ", its scripts may run"
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventApprove, Server: w.plan.Server.Name,
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventApprove, Server: w.plan.Server.Name,
 		Detail: "install " + w.what() + ", integrity " + words.Tail(words.Clean(w.plan.Integrity), 24) + how}); err != nil {
 		return Reply{}, err
 	}
@@ -105,8 +106,8 @@ func (b *Bot) carryOut(ctx context.Context, t turn, w wish, scripts bool) (Reply
 }
 
 // withScripts plans the same package with its scripts allowed. same: it is what the card showed in everything else.
-func (b *Bot) withScripts(ctx context.Context, t turn, w wish) (plan schemas.PackagePlan, same bool, err error) {
-	t.tell("looking again, with scripts …")
+func (b *Bot) withScripts(ctx context.Context, t desk.Turn, w wish) (plan schemas.PackagePlan, same bool, err error) {
+	t.Tell("looking again, with scripts …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	spec := w.plan.Spec
@@ -128,9 +129,9 @@ func (b *Bot) withScripts(ctx context.Context, t turn, w wish) (plan schemas.Pac
 
 // runInstall installs, and tells the newest line of it now and then. When it gives no error, the definition that it gives is
 // the one that was shown.
-func (b *Bot) runInstall(ctx context.Context, t turn, w wish) (schemas.PackageLog, error) {
+func (b *Bot) runInstall(ctx context.Context, t desk.Turn, w wish) (schemas.PackageLog, error) {
 	name := words.Clean(w.plan.Server.Name)
-	t.tell(name + " is being installed …")
+	t.Tell(name + " is being installed …")
 	var mu sync.Mutex
 	newest, told := "", ""
 	var log schemas.PackageLog
@@ -162,14 +163,14 @@ func (b *Bot) runInstall(ctx context.Context, t turn, w wish) (schemas.PackageLo
 			mu.Unlock()
 			if line != told && strings.TrimSpace(line) != "" {
 				told = line
-				t.tell(name + " is being installed · " + words.Short(words.Bare(line), 120))
+				t.Tell(name + " is being installed · " + words.Short(words.Bare(line), 120))
 			}
 		}
 	}
 }
 
 // keepInstalled stores what was installed and starts it. When it cannot, the folder is removed.
-func (b *Bot) keepInstalled(ctx context.Context, t turn, w wish) (Reply, error) {
+func (b *Bot) keepInstalled(ctx context.Context, t desk.Turn, w wish) (Reply, error) {
 	p, err := b.storeInstalled(ctx, t, w)
 	if err != nil {
 		b.uninstall(ctx, w.by.Thread, w.owner, w.plan.Server)
@@ -180,7 +181,7 @@ func (b *Bot) keepInstalled(ctx context.Context, t turn, w wish) (Reply, error) 
 
 // storeInstalled commits the definition that the card showed. Other changes of the config meanwhile are no hindrance, since the yes
 // is to this definition.
-func (b *Bot) storeInstalled(ctx context.Context, t turn, w wish) (schemas.Proposal, error) {
+func (b *Bot) storeInstalled(ctx context.Context, t desk.Turn, w wish) (schemas.Proposal, error) {
 	for range 5 {
 		if err := ctx.Err(); err != nil {
 			return schemas.Proposal{}, err
@@ -213,8 +214,8 @@ func (b *Bot) uninstall(ctx context.Context, thread schemas.ThreadID, owner sche
 }
 
 // notInstalled words a failure: why, what it means, and the log.
-func (b *Bot) notInstalled(t turn, w wish, log schemas.PackageLog, err error) Reply {
-	r := b.refusal(t.caller, err)
+func (b *Bot) notInstalled(t desk.Turn, w wish, log schemas.PackageLog, err error) Reply {
+	r := b.desk.Refusal(t.Caller, err)
 	r.Private = false
 	text := words.Clean(w.plan.Server.Name) + " was not installed and nothing is stored"
 	if w.up != nil {
@@ -277,7 +278,7 @@ func (b *Bot) uninstalled(ctx context.Context, p schemas.Proposal) []Block {
 		if !ok {
 			continue
 		}
-		rest, cancel := after(ctx)
+		rest, cancel := desk.After(ctx)
 		cfg, err := b.opt.Config.Load(rest, p.Thread)
 		cancel()
 		other := func(e schemas.Entry) bool {

@@ -2,10 +2,8 @@ package bot
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"bobbin/bot/internal/words"
 )
@@ -28,23 +26,4 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = words.Split(line)
 	})
-}
-
-func TestDeck_TakenOnce(t *testing.T) {
-	d := deck{open: map[string]*card{}}
-	c := &card{expires: time.Unix(100, 0)}
-	d.put("n", c, time.Unix(0, 0))
-	if d.get("n", "", time.Unix(1, 0)) != c || !d.take("n", c) || d.take("n", c) {
-		t.Error("a card that two hold is taken by one")
-	}
-	for i := range 2 * maxCards {
-		d.put(strconv.Itoa(i), &card{expires: time.Unix(int64(100+i), 0)}, time.Unix(0, 0))
-	}
-	if len(d.open) != maxCards || d.get("127", "", time.Unix(1, 0)) == nil {
-		t.Errorf("%d cards of one member", len(d.open))
-	}
-	d.put("last", c, time.Unix(1000, 0))
-	if len(d.open) != 1 {
-		t.Error("expired cards, and the secrets in them, stay in memory")
-	}
 }

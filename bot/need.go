@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -18,7 +19,7 @@ func wantsOf(c schemas.Caller, s schemas.Status) bool {
 const maxOffers = 8
 
 // offerNeeds adds choices to give what servers of the caller need and to sign in. Equal inputs of several servers are asked once.
-func (b *Bot) offerNeeds(t turn, r Reply, needy []schemas.Status) Reply {
+func (b *Bot) offerNeeds(t desk.Turn, r Reply, needy []schemas.Status) Reply {
 	if r.ID != "" {
 		return r
 	}
@@ -46,14 +47,14 @@ func (b *Bot) offerNeeds(t turn, r Reply, needy []schemas.Status) Reply {
 	if len(r.Choices) == 0 {
 		return r
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if name, ok := strings.CutPrefix(a.Choice, "connect:"); ok {
 			return b.connectYours(ctx, t, name)
 		}
 		return b.giveForm(ctx, t, ids, "")
 	}
-	return b.deal(c, r)
+	return b.desk.Deal(c, r)
 }
 
 // users is the servers of the caller that use an input, in load order; only names one of them, "" is all.
@@ -73,8 +74,8 @@ func wanted(e schemas.Entry) []string {
 }
 
 // giveForm asks for values where nobody else sees them.
-func (b *Bot) giveForm(ctx context.Context, t turn, ids []string, only string) (Reply, error) {
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) giveForm(ctx context.Context, t desk.Turn, ids []string, only string) (Reply, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -82,7 +83,7 @@ func (b *Bot) giveForm(ctx context.Context, t turn, ids []string, only string) (
 	for _, id := range ids {
 		f := Field{Name: id, Label: words.Clean(id), Kind: "secret", Required: true}
 		var uses []string
-		for _, e := range users(cfg, t.caller, id, only) {
+		for _, e := range users(cfg, t.Caller, id, only) {
 			uses = append(uses, e.Name)
 		}
 		f.Hint = "for " + words.Clean(strings.Join(uses, ", "))
@@ -102,14 +103,16 @@ func (b *Bot) giveForm(ctx context.Context, t turn, ids []string, only string) (
 		}
 		form.Fields = append(form.Fields, f)
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) { return b.give(ctx, t, ids, only, a.Values) }
-	return b.deal(c, Reply{Private: true, Form: form}), nil
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
+		return b.give(ctx, t, ids, only, a.Values)
+	}
+	return b.desk.Deal(c, Reply{Private: true, Form: form}), nil
 }
 
 // give seals values for exactly the servers of the caller that use them, and starts those.
-func (b *Bot) give(ctx context.Context, t turn, ids []string, only string, values map[string]string) (Reply, error) {
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) give(ctx context.Context, t desk.Turn, ids []string, only string, values map[string]string) (Reply, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -121,15 +124,15 @@ func (b *Bot) give(ctx context.Context, t turn, ids []string, only string, value
 		}
 	}
 	for _, id := range ids {
-		es := users(cfg, t.caller, id, only)
+		es := users(cfg, t.Caller, id, only)
 		if len(es) == 0 {
 			return Reply{}, words.NotFound("server of yours that uses", id, nil, "`/mcp list` shows what is needed")
 		}
 		for _, e := range es {
-			if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: e.Name, Detail: "set " + id}); err != nil {
+			if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventSecret, Server: e.Name, Detail: "set " + id}); err != nil {
 				return Reply{}, err
 			}
-			key := schemas.SecretKey{Member: e.Owner, Thread: t.caller.Thread, Server: e.Name, Name: id, Origin: e.Origin()}
+			key := schemas.SecretKey{Member: e.Owner, Thread: t.Caller.Thread, Server: e.Name, Name: id, Origin: e.Origin()}
 			if err := b.opt.Secrets.Put(ctx, key, schemas.NewSecret(strings.TrimRight(values[id], "\r\n"))); err != nil {
 				return Reply{}, err
 			}
@@ -147,11 +150,11 @@ func (b *Bot) give(ctx context.Context, t turn, ids []string, only string, value
 
 // up brings servers in line with the config and reports on the named ones. Those that got a new value, which the config does not
 // show, are started again if they run.
-func (b *Bot) up(ctx context.Context, t turn, names, fresh []string, blocks []Block) (Reply, error) {
+func (b *Bot) up(ctx context.Context, t desk.Turn, names, fresh []string, blocks []Block) (Reply, error) {
 	var before []schemas.Status
 	if len(fresh) > 0 {
 		var err error
-		if before, err = b.opt.Tools.Status(ctx, t.caller.Thread); err != nil {
+		if before, err = b.opt.Tools.Status(ctx, t.Caller.Thread); err != nil {
 			return b.saved(t, blocks, err), nil
 		}
 	}
@@ -168,13 +171,13 @@ func (b *Bot) up(ctx context.Context, t turn, names, fresh []string, blocks []Bl
 		default: // it is off or waits for approval
 			continue
 		}
-		t.tell(words.Clean(n) + " is starting …")
+		t.Tell(words.Clean(n) + " is starting …")
 	}
 	done, err := b.bring(ctx, t, func(ctx context.Context) error {
-		if err := b.restart(ctx, t.caller.Thread, again); err != nil || !apply {
+		if err := b.restart(ctx, t.Caller.Thread, again); err != nil || !apply {
 			return err
 		}
-		return b.opt.Live.Apply(ctx, t.caller.Thread)
+		return b.opt.Live.Apply(ctx, t.Caller.Thread)
 	})
 	if err != nil {
 		return b.saved(t, blocks, err), nil

@@ -9,16 +9,27 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
-// How many notices wait for a slow door; the oldest gives way. A door that listens to all its threads gets more room.
-const (
-	earSize    = 64
-	listenSize = 1024
-)
+// Subscribe gives what happens by itself in a thread, as far as it is for that member; with an empty member, all of it, and
+// the door heeds Notice.To. The channel holds 64 notices, the newest are kept; stop closes it and may be called twice.
+func (b *Bot) Subscribe(thread schemas.ThreadID, member schemas.MemberID) (notices <-chan Notice, stop func()) {
+	return b.desk.Subscribe(thread, member)
+}
+
+// Listen gives what happens by itself in all threads that match, for everybody; the door heeds Notice.To. match is called
+// under a lock and must be quick and pure. The channel holds 1024 notices, the newest are kept; questions that wait are told
+// again at once; stop closes it and may be called twice.
+func (b *Bot) Listen(match func(schemas.ThreadID) bool) (notices <-chan Notice, stop func()) {
+	return b.desk.Listen(match)
+}
+
+// Changed tells the doors of a thread that its servers, their states or its rules changed.
+func (b *Bot) Changed(thread schemas.ThreadID) { b.desk.Changed(thread) }
 
 // editedTTL is how long the card of a hand edit waits: nobody may be looking when it comes, and what it approves is bound to
 // what it shows.
@@ -26,90 +37,6 @@ const editedTTL = 24 * time.Hour
 
 // noteWait bounds the audit record of an edit from outside.
 const noteWait = 5 * time.Second
-
-// ear is one subscription. An empty member hears for everybody in the thread.
-type ear struct {
-	match  func(schemas.ThreadID) bool
-	member schemas.MemberID
-	ch     chan Notice
-}
-
-type ears struct {
-	mu   sync.Mutex
-	subs map[*ear]struct{}
-	asks []*openAsk // questions that wait; told again to who subscribes later
-}
-
-// Subscribe gives what happens by itself in a thread, as far as it is for that member; with an empty member, all of it, and
-// the door heeds Notice.To. The channel holds 64 notices, the newest are kept; stop closes it and may be called twice.
-func (b *Bot) Subscribe(thread schemas.ThreadID, member schemas.MemberID) (<-chan Notice, func()) {
-	return b.hear(&ear{match: func(t schemas.ThreadID) bool { return t == thread }, member: member, ch: make(chan Notice, earSize)})
-}
-
-// Listen gives what happens by itself in all threads that match, for everybody; the door heeds Notice.To. match is called
-// under a lock and must be quick and pure. The channel holds 1024 notices, the newest are kept; questions that wait are told
-// again at once; stop closes it and may be called twice.
-func (b *Bot) Listen(match func(schemas.ThreadID) bool) (<-chan Notice, func()) {
-	return b.hear(&ear{match: match, ch: make(chan Notice, listenSize)})
-}
-
-func (b *Bot) hear(e *ear) (<-chan Notice, func()) {
-	b.ears.mu.Lock()
-	defer b.ears.mu.Unlock()
-	b.ears.subs[e] = struct{}{}
-	for _, a := range b.ears.asks {
-		if e.hears(a.notice) {
-			e.push(a.notice)
-		}
-	}
-	return e.ch, func() {
-		b.ears.mu.Lock()
-		defer b.ears.mu.Unlock()
-		if _, ok := b.ears.subs[e]; ok {
-			delete(b.ears.subs, e)
-			close(e.ch)
-		}
-	}
-}
-
-func (e *ear) hears(n Notice) bool {
-	return e.match(n.Thread) && (e.member == "" || n.To == "" || n.To == e.member)
-}
-
-// push never blocks; it is called under the lock, so there is one sender. How far an answer is gives way to everything else.
-func (e *ear) push(n Notice) {
-	if n.Door != "" && n.Reply.Replace == "" && len(e.ch) > cap(e.ch)/2 {
-		return
-	}
-	for {
-		select {
-		case e.ch <- n:
-			return
-		default:
-		}
-		select {
-		case <-e.ch:
-		default:
-		}
-	}
-}
-
-// publish tells a notice to all it is for, except one member, and reports to how many.
-func (b *Bot) publish(n Notice, except schemas.MemberID) int {
-	b.ears.mu.Lock()
-	defer b.ears.mu.Unlock()
-	told := 0
-	for e := range b.ears.subs {
-		if e.hears(n) && (except == "" || e.member != except) {
-			e.push(n)
-			told++
-		}
-	}
-	return told
-}
-
-// Changed tells the doors of a thread that its servers, their states or its rules changed.
-func (b *Bot) Changed(thread schemas.ThreadID) { b.publish(Notice{Thread: thread, Changed: true}, "") }
 
 // Edited is the watcher's notify. It pokes the registry and posts the card of a hand edit; it does not block on people.
 func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
@@ -137,7 +64,7 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 		n.Reply = b.editedCard(e)
 		if n.Reply.ID != "" {
 			now.card, n.Reply.Replace = n.Reply.ID, was.card
-			b.drop(was.card)
+			b.desk.Drop(was.card)
 		}
 	case was.broken:
 		n.Reply = Reply{Blocks: []Block{{Text: "the file can be read again; nothing else changed"}}}
@@ -146,7 +73,7 @@ func (b *Bot) Edited(ctx context.Context, e schemas.Edited) {
 	b.shown.mu.Lock()
 	b.shown.edits[e.Thread] = now
 	b.shown.mu.Unlock()
-	b.publish(n, "")
+	b.desk.Publish(n, "")
 }
 
 // newest is the cards of which a thread has one at a time: a newer one takes the place of the one before.
@@ -200,7 +127,7 @@ func (b *Bot) outside(ctx context.Context, e schemas.Edited) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()
-	b.noted(ctx, schemas.Caller{Thread: e.Thread}, schemas.Record{Event: schemas.EventOutside, Detail: words.Short(words.Clean(strings.Join(parts, " · ")), 300)})
+	b.desk.Noted(ctx, schemas.Caller{Thread: e.Thread}, schemas.Record{Event: schemas.EventOutside, Detail: words.Short(words.Clean(strings.Join(parts, " · ")), 300)})
 }
 
 func (b *Bot) editedCard(e schemas.Edited) Reply {
@@ -245,14 +172,14 @@ func (b *Bot) editedCard(e schemas.Edited) Reply {
 	r.Blocks = append(r.Blocks, Block{Facts: view.CommonFacts(p, b.opt.Place(p.Thread))})
 	r.Blocks = append(r.Blocks, view.NoteWarnings(p)...)
 	r.Choices = []Choice{{Key: "change", Label: "Show the change"}, {Key: "approve", Label: "Approve"}, {Key: "back", Label: "Put back"}}
-	c := &card{by: schemas.Caller{Thread: e.Thread}, ttl: editedTTL, role: schemas.Member, look: []string{"change"}, may: func(c schemas.Caller) error { return mayApprove(c, e.Waiting) }}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := &desk.Card{By: schemas.Caller{Thread: e.Thread}, Ttl: editedTTL, Role: schemas.Member, Look: []string{"change"}, May: func(c schemas.Caller) error { return mayApprove(c, e.Waiting) }}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice == "change" {
-			return Reply{Private: true, ID: a.ID, Expires: c.expires, Choices: r.Choices, Blocks: view.WaitingDiffs(e.Waiting)}, nil
+			return Reply{Private: true, ID: a.ID, Expires: c.Expires, Choices: r.Choices, Blocks: view.WaitingDiffs(e.Waiting)}, nil
 		}
 		return b.judge(ctx, t, e.Waiting, a.Choice == "approve")
 	}
-	return b.deal(c, r)
+	return b.desk.Deal(c, r)
 }
 
 // mayApprove lets owners judge their own entries and managers all; entries of nobody are a manager's.
@@ -265,11 +192,11 @@ func mayApprove(c schemas.Caller, waiting []schemas.Change) error {
 
 // judge approves or puts back what the card showed, as far as it is the caller's to judge. What changed again since is shown
 // again instead.
-func (b *Bot) judge(ctx context.Context, t turn, waiting []schemas.Change, approve bool) (Reply, error) {
+func (b *Bot) judge(ctx context.Context, t desk.Turn, waiting []schemas.Change, approve bool) (Reply, error) {
 	var names []string
 	seen := map[string]string{}
 	for _, w := range waiting {
-		if t.caller.Manages() || w.Owner == t.caller.Member {
+		if t.Caller.Manages() || w.Owner == t.Caller.Member {
 			names = append(names, w.Server)
 			if w.After != nil {
 				seen[w.Server] = w.After.Fingerprint()
@@ -289,14 +216,14 @@ func (b *Bot) judge(ctx context.Context, t turn, waiting []schemas.Change, appro
 			}
 		}
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: edit.Source + " " + strings.Join(names, ", ")}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: edit.Source + " " + strings.Join(names, ", ")}); err != nil {
 		return Reply{}, err
 	}
-	p, err := b.opt.Config.Propose(ctx, t.caller, edit)
+	p, err := b.opt.Config.Propose(ctx, t.Caller, edit)
 	if err != nil {
 		return Reply{}, err
 	}
-	p.By = t.caller
+	p.By = t.Caller
 	for _, c := range p.Changes {
 		if fp := seen[c.Server]; approve && c.Kind != schemas.Unchanged && (c.After == nil || c.After.Fingerprint() != fp) {
 			return b.again(ctx, t, edit, p, nil)

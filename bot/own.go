@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -115,7 +116,7 @@ func (b *Bot) callOwn(ctx context.Context, call schemas.Call) (schemas.Result, e
 		return schemas.Result{}, words.Invalid("this thread or member has no usable id", "")
 	}
 	if c.Role < schemas.Member {
-		return schemas.Result{}, guestRefusal()
+		return schemas.Result{}, desk.Guest()
 	}
 	i := slices.IndexFunc(b.own, func(t ownTool) bool { return t.Name == name && (name != ownShell || b.opt.Sandboxes != nil) })
 	if i < 0 {
@@ -173,7 +174,7 @@ func (b *Bot) worded(c schemas.Caller, err error) error {
 		}
 		return e
 	}
-	r := b.refusal(c, err)
+	r := b.desk.Refusal(c, err)
 	code := r.Code
 	if code == "" {
 		code = schemas.CodeInternal
@@ -183,8 +184,8 @@ func (b *Bot) worded(c schemas.Caller, err error) error {
 
 // arguments checks what a model gave against the schema; all mistakes at once, and no value in them.
 func (t ownTool) arguments(args json.RawMessage) error {
-	if len(args) > maxText {
-		return &schemas.Error{Code: schemas.CodeTooLarge, Text: "the arguments are " + words.Size(len(args)) + "; at most " + words.Size(maxText)}
+	if len(args) > desk.MaxText {
+		return &schemas.Error{Code: schemas.CodeTooLarge, Text: "the arguments are " + words.Size(len(args)) + "; at most " + words.Size(desk.MaxText)}
 	}
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -22,8 +23,7 @@ type memory interface {
 }
 
 const (
-	ownTail  = 2000 // characters of stderr that a model gets
-	pollStep = 200 * time.Millisecond
+	ownTail = 2000 // characters of stderr that a model gets
 )
 
 // connection is one server as the assistant sees it.
@@ -92,7 +92,7 @@ func (b *Bot) ownConnect(ctx context.Context, call schemas.Call, wary string) (s
 	if was && e.Pending() && e.Server.Fingerprint() == s.Fingerprint() && len(edit.Put[0].Found) == 0 { // what an edit by hand left waiting is what is wished for
 		edit.Put, edit.Approve = nil, []string{s.Name}
 	}
-	t := turn{caller: c, tell: func(string) {}}
+	t := desk.Turn{Caller: c, Tell: func(string) {}}
 	r, err := b.propose(ctx, t, edit)
 	if err != nil {
 		return schemas.Result{}, err
@@ -104,11 +104,11 @@ func (b *Bot) ownConnect(ctx context.Context, call schemas.Call, wary string) (s
 		r.Private = true
 		r.Blocks = append(r.Blocks, Block{Facts: facts})
 	}
-	end, err := b.wished(ctx, bidFor{call: call, what: "connect " + words.Clean(s.Name), wary: wary}, r)
+	end, err := b.desk.Wished(ctx, desk.Wish{Call: call, What: "connect " + words.Clean(s.Name), Wary: wary}, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}
-	return b.ownConnected(ctx, c, s, !was && !end.again, "")
+	return b.ownConnected(ctx, c, s, !was && !end.Again, "")
 }
 
 // ownDraft reads a definition as a paste is read. No value of env stays in it: what looks like a secret is found anyway, the rest
@@ -208,7 +208,7 @@ func (b *Bot) ownConnected(ctx context.Context, c schemas.Caller, s schemas.Serv
 func (b *Bot) started(ctx context.Context, c schemas.Caller, name string) (schemas.Status, error) {
 	wait, cancel := context.WithTimeout(ctx, b.opt.StartWait)
 	defer cancel()
-	tick := time.NewTicker(pollStep)
+	tick := time.NewTicker(desk.PollStep)
 	defer tick.Stop()
 	for {
 		st, err := b.statusOf(context.WithoutCancel(ctx), c, name)
@@ -224,7 +224,7 @@ func (b *Bot) started(ctx context.Context, c schemas.Caller, name string) (schem
 }
 
 func (b *Bot) statusOf(ctx context.Context, c schemas.Caller, name string) (schemas.Status, error) {
-	ctx, cancel := after(ctx)
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
 	ss, err := b.opt.Tools.Status(ctx, c.Thread)
 	if err != nil {
@@ -240,14 +240,14 @@ func (b *Bot) statusOf(ctx context.Context, c schemas.Caller, name string) (sche
 
 // takeBack removes a server that was just added and did not start, as long as it is still what was confirmed.
 func (b *Bot) takeBack(ctx context.Context, c schemas.Caller, s schemas.Server) error {
-	ctx, cancel := after(ctx)
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
 	cfg, err := b.opt.Config.Load(ctx, c.Thread)
 	if err != nil {
 		return err
 	}
 	if e, ok := cfg.Find(s.Name); !ok || e.Server.Fingerprint() != s.Fingerprint() {
-		return gone()
+		return desk.Gone()
 	}
 	p, err := b.opt.Config.Propose(ctx, c, schemas.Edit{Remove: []string{s.Name}, Source: "taken back, since it did not start"})
 	if err != nil {
@@ -258,11 +258,11 @@ func (b *Bot) takeBack(ctx context.Context, c schemas.Caller, s schemas.Server) 
 	if err != nil {
 		return err
 	}
-	b.noted(ctx, c, schemas.Record{Event: schemas.EventCommit, Server: s.Name, Detail: strings.TrimSpace(rev.ID + " taken back, since it did not start")})
+	b.desk.Noted(ctx, c, schemas.Record{Event: schemas.EventCommit, Server: s.Name, Detail: strings.TrimSpace(rev.ID + " taken back, since it did not start")})
 	if err := b.opt.Forget.Forget(ctx, c.Thread, s.Name); err != nil {
 		b.opt.Log.Error("values of a server that was taken back stay", "thread", c.Thread, "server", s.Name, "err", err)
 	}
-	b.publish(Notice{Thread: c.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: words.Clean(s.Name) + " did not start, so it was taken back; nothing of it is stored"}}}}, "")
+	b.desk.Publish(Notice{Thread: c.Thread, Changed: true, Reply: Reply{Blocks: []Block{{Text: words.Clean(s.Name) + " did not start, so it was taken back; nothing of it is stored"}}}}, "")
 	if err := b.opt.Live.Apply(ctx, c.Thread); err != nil {
 		b.opt.Log.Warn("a server that was taken back may run on", "thread", c.Thread, "server", s.Name, "err", err)
 	}
@@ -285,7 +285,7 @@ func tailText(s string, n int) string {
 
 // connections lists the thread's servers; only names one of them.
 func (b *Bot) connections(ctx context.Context, c schemas.Caller, only string) ([]connection, error) {
-	ctx, cancel := after(ctx)
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
 	cfg, err := b.opt.Config.Load(ctx, c.Thread)
 	if err != nil {
@@ -400,7 +400,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 		}
 		return schemas.Result{}, words.NotFound("connection", word, names(cfg), ownList+" names them")
 	}
-	e, t := cfg.Entries[i], turn{caller: c, tell: func(string) {}}
+	e, t := cfg.Entries[i], desk.Turn{Caller: c, Tell: func(string) {}}
 	if err := mayChange(c, e); err != nil {
 		return schemas.Result{}, err
 	}
@@ -410,7 +410,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 		if err != nil {
 			return schemas.Result{}, err
 		}
-		if _, err := b.wished(ctx, bidFor{call: call, what: "remove " + words.Clean(e.Name), wary: wary}, r); err != nil {
+		if _, err := b.desk.Wished(ctx, desk.Wish{Call: call, What: "remove " + words.Clean(e.Name), Wary: wary}, r); err != nil {
 			return schemas.Result{}, err
 		}
 		one.State, one.Message = "deleted", "the entry and its values are forgotten"
@@ -427,7 +427,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 		if err != nil {
 			return schemas.Result{}, err
 		}
-		if _, err := b.wished(ctx, bidFor{call: call, what: "switch off " + words.Clean(e.Name), wary: wary}, r); err != nil {
+		if _, err := b.desk.Wished(ctx, desk.Wish{Call: call, What: "switch off " + words.Clean(e.Name), Wary: wary}, r); err != nil {
 			return schemas.Result{}, err
 		}
 		return result(one, false)
@@ -442,12 +442,12 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 	case err != nil:
 		return schemas.Result{}, err
 	case r.ID != "": // the config changed in this very moment
-		b.drop(r.ID)
+		b.desk.Drop(r.ID)
 		return schemas.Result{}, &schemas.Error{Code: schemas.CodeConflict, Text: "the config changed meanwhile, so nothing was done", Hint: "try again"}
 	case r.Bad:
 		one.Message = plain(r)
 	}
-	b.publish(Notice{Thread: c.Thread, Reply: Reply{Blocks: []Block{{
+	b.desk.Publish(Notice{Thread: c.Thread, Reply: Reply{Blocks: []Block{{
 		Text: words.Clean(e.Name) + " was switched off by the assistant, for " + words.At(c.Member, c.Name) + "; its entry stays · `/mcp enable " + words.Clean(e.Name) + "`"}}}}, "")
 	return result(one, false)
 }

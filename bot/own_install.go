@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -55,17 +56,17 @@ func (b *Bot) ownInstall(ctx context.Context, call schemas.Call, wary string) (s
 	if g.hide, err = b.secretsIn(in.Name, g.env); err != nil {
 		return schemas.Result{}, err
 	}
-	r, err := b.install(ctx, turn{caller: c, tell: func(string) {}}, pkg, g)
+	r, err := b.install(ctx, desk.Turn{Caller: c, Tell: func(string) {}}, pkg, g)
 	if err != nil {
 		return schemas.Result{}, err
 	}
 	r.Private = len(g.env) > 0
-	end, err := b.wished(ctx, bidFor{call: call, what: "install " + words.Clean(in.Name), wary: wary}, r)
+	end, err := b.desk.Wished(ctx, desk.Wish{Call: call, What: "install " + words.Clean(in.Name), Wary: wary}, r)
 	if err != nil {
 		return schemas.Result{}, err
 	}
-	log := logOf(end.reply)
-	rest, cancel := after(ctx)
+	log := logOf(end.Reply)
+	rest, cancel := desk.After(ctx)
 	defer cancel()
 	cfg, err := b.opt.Config.Load(rest, c.Thread)
 	if err != nil {
@@ -73,7 +74,7 @@ func (b *Bot) ownInstall(ctx context.Context, call schemas.Call, wary string) (s
 	}
 	e, ok := cfg.Find(in.Name)
 	if !ok {
-		return result(connection{ID: schemas.Slug(in.Name), Name: in.Name, State: "not installed", Message: "NOT connected, nothing stored", Why: plain(end.reply), Tools: []string{}, Log: log}, true)
+		return result(connection{ID: schemas.Slug(in.Name), Name: in.Name, State: "not installed", Message: "NOT connected, nothing stored", Why: plain(end.Reply), Tools: []string{}, Log: log}, true)
 	}
 	return b.ownConnected(ctx, c, e.Server, true, log)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -19,7 +20,7 @@ func (b *Bot) ownShell(ctx context.Context, call schemas.Call, tool schemas.Tool
 	if err != nil {
 		return schemas.Result{}, err
 	}
-	t := turn{caller: c, tell: func(string) {}}
+	t := desk.Turn{Caller: c, Tell: func(string) {}}
 	dir, err := b.mayExec(ctx, t, in.Command, in.Cwd)
 	if err != nil {
 		return schemas.Result{}, err
@@ -95,7 +96,7 @@ func middle(s string, n int) (string, bool) {
 }
 
 // mayExec checks a command, its folder and that commands are open to the caller.
-func (b *Bot) mayExec(ctx context.Context, t turn, command, cwd string) (dir string, err error) {
+func (b *Bot) mayExec(ctx context.Context, t desk.Turn, command, cwd string) (dir string, err error) {
 	if b.opt.Sandboxes == nil {
 		return "", b.noSandbox(t)
 	}
@@ -105,27 +106,27 @@ func (b *Bot) mayExec(ctx context.Context, t turn, command, cwd string) (dir str
 	if dir, err = workspace(cwd); err != nil {
 		return "", err
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return "", err
 	}
-	if len(cfg.Problems) > 0 || !cfg.Policy.Permits(t.caller.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
-		return "", &schemas.Error{Code: schemas.CodeDenied, Text: "SHELL_PERMISSION_DENIED: commands in your sandbox are closed to you here", Hint: "a manager can `/mcp sandbox grant " + words.Clean(string(t.caller.Member)) + " 1h`"}
+	if len(cfg.Problems) > 0 || !cfg.Policy.Permits(t.Caller.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
+		return "", &schemas.Error{Code: schemas.CodeDenied, Text: "SHELL_PERMISSION_DENIED: commands in your sandbox are closed to you here", Hint: "a manager can `/mcp sandbox grant " + words.Clean(string(t.Caller.Member)) + " 1h`"}
 	}
 	return dir, nil
 }
 
 // exec runs a command in the caller's own sandbox. Nobody may, until a manager opened it for a time.
-func (b *Bot) exec(ctx context.Context, t turn, command, cwd string) (schemas.Executed, time.Duration, error) {
+func (b *Bot) exec(ctx context.Context, t desk.Turn, command, cwd string) (schemas.Executed, time.Duration, error) {
 	dir, err := b.mayExec(ctx, t, command, cwd)
 	if err != nil {
 		return schemas.Executed{}, 0, err
 	}
 	command = strings.TrimSpace(command)
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "sandbox exec: " + words.Short(words.Clean(command), 200)}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: "sandbox exec: " + words.Short(words.Clean(command), 200)}); err != nil {
 		return schemas.Executed{}, 0, err
 	}
 	began := b.opt.Now()
-	res, err := b.opt.Sandboxes.Exec(ctx, schemas.Exec{Thread: t.caller.Thread, Member: t.caller.Member, Args: []string{"/bin/sh", "-c", command}, Dir: dir, Timeout: shellTime})
+	res, err := b.opt.Sandboxes.Exec(ctx, schemas.Exec{Thread: t.Caller.Thread, Member: t.Caller.Member, Args: []string{"/bin/sh", "-c", command}, Dir: dir, Timeout: shellTime})
 	return res, b.opt.Now().Sub(began), err
 }

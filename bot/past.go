@@ -5,15 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
 // download sends the config as a file; for the requester alone, since it names what the thread uses.
-func (b *Bot) download(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) download(ctx context.Context, t desk.Turn) (Reply, error) {
 	format := "claude"
-	for _, w := range strings.Fields(t.arg("format")) {
+	for _, w := range strings.Fields(t.Arg("format")) {
 		w = strings.TrimPrefix(strings.ToLower(w), "format:")
 		switch {
 		case slices.Contains(formats(), w):
@@ -25,7 +26,7 @@ func (b *Bot) download(ctx context.Context, t turn) (Reply, error) {
 	if format == "client" {
 		return b.clientEntry(t)
 	}
-	f, err := b.opt.Past.Export(ctx, t.caller.Thread, format)
+	f, err := b.opt.Past.Export(ctx, t.Caller.Thread, format)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -33,15 +34,15 @@ func (b *Bot) download(ctx context.Context, t turn) (Reply, error) {
 }
 
 // history lists the last revisions, or shows one with its diff.
-func (b *Bot) history(ctx context.Context, t turn) (Reply, error) {
-	revs, err := b.opt.Past.History(ctx, t.caller.Thread)
+func (b *Bot) history(ctx context.Context, t desk.Turn) (Reply, error) {
+	revs, err := b.opt.Past.History(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
 	if len(revs) == 0 {
 		return Reply{Blocks: []Block{{Text: "no changes yet"}}}, nil
 	}
-	if id := t.arg("id"); id != "" {
+	if id := t.Arg("id"); id != "" {
 		i := slices.IndexFunc(revs, func(r schemas.Revision) bool { return r.ID == id })
 		if i < 0 {
 			return Reply{}, words.NotFound("change", id, nil, "`/mcp history show` lists them")
@@ -61,15 +62,15 @@ func (b *Bot) history(ctx context.Context, t turn) (Reply, error) {
 }
 
 // undo proposes the config as it was before a change; it is confirmed like any other change.
-func (b *Bot) undo(ctx context.Context, t turn) (Reply, error) {
-	revs, err := b.opt.Past.History(ctx, t.caller.Thread)
+func (b *Bot) undo(ctx context.Context, t desk.Turn) (Reply, error) {
+	revs, err := b.opt.Past.History(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
 	if len(revs) == 0 {
 		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no change to take back"}
 	}
-	id := t.arg("id")
+	id := t.Arg("id")
 	if id == "" {
 		id = revs[0].ID
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/schemas"
 )
 
@@ -91,7 +92,7 @@ func (b *Bot) Standing(ctx context.Context, thread schemas.ThreadID, member sche
 	b.here.seen[k] = sight{role, here, now}
 	b.here.mu.Unlock()
 	if !here {
-		b.beside(maxLate, func(ctx context.Context) {
+		b.desk.Beside(desk.MaxLate, func(ctx context.Context) {
 			if err := b.Left(ctx, thread, member); err != nil {
 				b.opt.Log.Error("not all of a member who left was removed", "thread", thread, "member", member, "err", err)
 			}

@@ -6,32 +6,27 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
-const (
-	keyConfirm = "confirm"
-	keyCancel  = "cancel"
-	keyAll     = "everything"
-)
-
 // propose computes what an edit would do and deals the card for it. Nothing is written, started or contacted.
-func (b *Bot) propose(ctx context.Context, t turn, edit schemas.Edit) (Reply, error) {
+func (b *Bot) propose(ctx context.Context, t desk.Turn, edit schemas.Edit) (Reply, error) {
 	return b.proposed(ctx, t, edit, nil)
 }
 
 // proposed is propose for an edit that adds a connector of which more is known; seen is nil for any other.
-func (b *Bot) proposed(ctx context.Context, t turn, edit schemas.Edit, seen *remote) (Reply, error) {
-	p, err := b.opt.Config.Propose(ctx, t.caller, edit)
+func (b *Bot) proposed(ctx context.Context, t desk.Turn, edit schemas.Edit, seen *remote) (Reply, error) {
+	p, err := b.opt.Config.Propose(ctx, t.Caller, edit)
 	if err != nil {
 		return Reply{}, err
 	}
-	p.By, p.Edit = t.caller, edit
+	p.By, p.Edit = t.Caller, edit
 	if !p.Empty() {
 		for _, c := range p.Changes {
-			if err := b.placeable(t.caller, c); err != nil {
+			if err := b.placeable(t.Caller, c); err != nil {
 				return Reply{}, err
 			}
 		}
@@ -50,9 +45,9 @@ func (b *Bot) proposed(ctx context.Context, t turn, edit schemas.Edit, seen *rem
 		}
 	}
 	if seen != nil {
-		seen.then = b.searchFact(ctx, t.caller.Thread, seen)
+		seen.then = b.searchFact(ctx, t.Caller.Thread, seen)
 	}
-	return b.proposal(t.caller, edit, p, seen), nil
+	return b.proposal(t.Caller, edit, p, seen), nil
 }
 
 // unknownNeeds leaves out what the vault holds already.
@@ -95,29 +90,29 @@ func (b *Bot) proposal(by schemas.Caller, edit schemas.Edit, p schemas.Proposal,
 	r := Reply{
 		Blocks: b.cardBlocks(p, seen),
 		Choices: []Choice{
-			{Key: keyConfirm, Label: "Confirm", Style: "primary"}, {Key: keyCancel, Label: "Cancel"},
-			{Key: keyAll, Label: "Show everything"},
+			{Key: desk.Confirm, Label: "Confirm", Style: "primary"}, {Key: desk.Cancel, Label: "Cancel"},
+			{Key: desk.Everything, Label: "Show everything"},
 		},
 	}
-	c := &card{by: by, role: schemas.Member, may: requesterOrManager(by), look: []string{keyAll}}
+	c := &desk.Card{By: by, Role: schemas.Member, May: desk.RequesterOrManager(by), Look: []string{desk.Everything}}
 	for i, d := range p.Remote {
 		key := fmt.Sprintf("connect:%d", i)
 		r.Choices = append(r.Choices, Choice{Key: key, Label: "Connect " + words.HostOf(d.Server.URL)})
-		c.look = append(c.look, key)
+		c.Look = append(c.Look, key)
 	}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		switch {
-		case a.Choice == keyConfirm:
+		case a.Choice == desk.Confirm:
 			return b.confirm(ctx, t, edit, p, seen)
-		case a.Choice == keyAll:
-			return Reply{Private: true, ID: a.ID, Expires: c.expires, Blocks: append(view.Whole(p), offers(seen)...), Choices: r.Choices[:2:2]}, nil
+		case a.Choice == desk.Everything:
+			return Reply{Private: true, ID: a.ID, Expires: c.Expires, Blocks: append(view.Whole(p), offers(seen)...), Choices: r.Choices[:2:2]}, nil
 		case strings.HasPrefix(a.Choice, "connect:"):
 			return b.connectDraft(t, p, a.Choice)
 		}
-		b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: view.Summary(p)})
+		b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: view.Summary(p)})
 		return Reply{Blocks: append([]Block{{Text: "cancelled; nothing was changed"}}, b.undone(ctx, seen)...)}, nil
 	}
-	return b.deal(c, r)
+	return b.desk.Deal(c, r)
 }
 
 func (b *Bot) cardBlocks(p schemas.Proposal, seen *remote) []Block {

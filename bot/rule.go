@@ -6,19 +6,20 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
 // ruleVerb is /mcp policy allow, ask, deny and forget.
-func (b *Bot) ruleVerb(list string) func(context.Context, turn) (Reply, error) {
-	return func(ctx context.Context, t turn) (Reply, error) { return b.rule(ctx, t, list) }
+func (b *Bot) ruleVerb(list string) func(context.Context, desk.Turn) (Reply, error) {
+	return func(ctx context.Context, t desk.Turn) (Reply, error) { return b.rule(ctx, t, list) }
 }
 
 // rule changes a list. A member's own lists only narrow; the thread's are a manager's, and allow is confirmed on a card.
-func (b *Bot) rule(ctx context.Context, t turn, list string) (Reply, error) {
-	pattern, who := t.arg("pattern"), strings.TrimPrefix(t.arg("who"), "@")
+func (b *Bot) rule(ctx context.Context, t desk.Turn, list string) (Reply, error) {
+	pattern, who := t.Arg("pattern"), strings.TrimPrefix(t.Arg("who"), "@")
 	if host, ok := strings.CutPrefix(pattern, hostRule); ok {
 		return b.hostRule(ctx, t, list, strings.ToLower(host), who)
 	}
@@ -32,9 +33,9 @@ func (b *Bot) rule(ctx context.Context, t turn, list string) (Reply, error) {
 		return Reply{}, words.Invalid("a rule is for the thread, or with `me` for you alone", "`/mcp policy "+list+" "+words.Clean(pattern)+" me`")
 	case list == "allow":
 		return b.allowCard(ctx, t, pattern)
-	case list == "forget" && !t.caller.Manages():
+	case list == "forget" && !t.Caller.Manages():
 		return b.setRule(ctx, t, list, pattern, true)
-	case !t.caller.Manages():
+	case !t.Caller.Manages():
 		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules",
 			Hint: "for you alone: `/mcp policy " + list + " " + words.Clean(pattern) + " me`"}
 	}
@@ -51,8 +52,8 @@ func checkPattern(p string) error {
 }
 
 // allowCard asks a manager before tools that wrote with a question, or were denied, run freely.
-func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, error) {
-	ts, err := b.opt.Tools.Tools(ctx, t.caller)
+func (b *Bot) allowCard(ctx context.Context, t desk.Turn, pattern string) (Reply, error) {
+	ts, err := b.opt.Tools.Tools(ctx, t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -79,7 +80,7 @@ func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, err
 	}
 	r := Reply{
 		Blocks:  []Block{{Text: "allow " + words.Clean(pattern) + " for everyone in this thread? " + covers}},
-		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}},
+		Choices: []Choice{{Key: desk.Confirm, Label: "Confirm", Style: "danger"}, {Key: desk.Cancel, Label: "Cancel"}},
 	}
 	if len(tab.Rows) > 0 {
 		r.Blocks = append(r.Blocks, Block{Table: tab})
@@ -91,40 +92,40 @@ func (b *Bot) allowCard(ctx context.Context, t turn, pattern string) (Reply, err
 	case risky > 0:
 		warning = words.Count(risky, "of them is", "of them are") + " denied by default, since they can run programs, change files or destroy. " + warning
 	}
-	if !t.caller.Manages() {
+	if !t.Caller.Manages() {
 		warning += " A manager of the thread has to confirm."
 	}
 	r.Blocks = append(r.Blocks, Block{Warning: warning})
-	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		if a.Choice != keyConfirm {
-			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + words.Clean(pattern)})
+	c := &desk.Card{By: t.Caller, Role: schemas.Member, May: desk.ManagerOnly}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
+		if a.Choice != desk.Confirm {
+			b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: "allow " + words.Clean(pattern)})
 			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
 		}
 		return b.setRule(ctx, t, "allow", pattern, false)
 	}
-	return b.deal(c, r), nil
+	return b.desk.Deal(c, r), nil
 }
 
-func (b *Bot) setRule(ctx context.Context, t turn, list, pattern string, mine bool) (Reply, error) {
+func (b *Bot) setRule(ctx context.Context, t desk.Turn, list, pattern string, mine bool) (Reply, error) {
 	whose := "the thread"
 	if mine {
 		whose = "you alone"
 	}
 	detail := list + " " + pattern + map[bool]string{true: " for themselves", false: " for the thread"}[mine]
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail}); err != nil {
 		return Reply{}, err
 	}
 	found := false
-	err := b.opt.Rules.Rule(ctx, t.caller.Thread, func(p *schemas.Policy) error {
-		found = applyRule(p, list, pattern, t.caller.Member, mine)
+	err := b.opt.Rules.Rule(ctx, t.Caller.Thread, func(p *schemas.Policy) error {
+		found = applyRule(p, list, pattern, t.Caller.Member, mine)
 		return nil
 	})
 	if err != nil {
 		return Reply{}, err
 	}
-	b.Changed(t.caller.Thread)
-	if err := b.ruled(ctx, t.caller.Thread); err != nil {
+	b.desk.Changed(t.Caller.Thread)
+	if err := b.ruled(ctx, t.Caller.Thread); err != nil {
 		return b.saved(t, nil, err), nil
 	}
 	if list == "forget" {
@@ -195,8 +196,8 @@ func applyRule(p *schemas.Policy, list, pattern string, m schemas.MemberID, mine
 }
 
 // policy shows the rules of the thread and of the caller.
-func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+func (b *Bot) policy(ctx context.Context, t desk.Turn) (Reply, error) {
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -216,7 +217,7 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 		}
 	}
 	group("for the thread", cfg.Policy.Thread)
-	group("for you", cfg.Policy.Members[t.caller.Member])
+	group("for you", cfg.Policy.Members[t.Caller.Member])
 	if e := cfg.Policy.Egress; e != nil {
 		group("hosts that sandboxes may reach", prefixed(*e))
 	}
@@ -233,7 +234,7 @@ func (b *Bot) policy(ctx context.Context, t turn) (Reply, error) {
 	}
 	now, headed := b.opt.Now(), false
 	for _, g := range cfg.Policy.Grants {
-		if g.Member != t.caller.Member || (g.Until != nil && !now.Before(*g.Until)) {
+		if g.Member != t.Caller.Member || (g.Until != nil && !now.Before(*g.Until)) {
 			continue
 		}
 		if !headed {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -28,23 +29,23 @@ const (
 )
 
 // noSandbox says why there is none, and how the operator gets one.
-func (b *Bot) noSandbox(t turn) error {
-	p := b.opt.Place(t.caller.Thread)
+func (b *Bot) noSandbox(t desk.Turn) error {
+	p := b.opt.Place(t.Caller.Thread)
 	if p.Available {
 		return &schemas.Error{Code: schemas.CodeMissing, Text: "there are no containers here; programs run on " + words.Clean(p.Where), Hint: "the operator starts Docker and bobbin with --sandbox docker"}
 	}
 	return &schemas.Error{Code: schemas.CodeMissing, Text: words.Clean(p.Why), Hint: words.Clean(p.Hint)}
 }
 
-func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) sandboxStatus(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Sandboxes == nil {
 		return Reply{}, b.noSandbox(t)
 	}
-	x, err := b.opt.Sandboxes.Status(ctx, t.caller.Member)
+	x, err := b.opt.Sandboxes.Status(ctx, t.Caller.Member)
 	if err != nil {
 		return Reply{}, err
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -62,7 +63,7 @@ func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
 	}
 	shell := "closed"
 	for _, p := range cfg.Policy.Permissions {
-		if p.Member == t.caller.Member && cfg.Policy.Permits(p.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
+		if p.Member == t.Caller.Member && cfg.Policy.Permits(p.Member, schemas.Shell, schemas.Execute, b.opt.Now()) {
 			shell = "open " + view.Until(p.Until, b.opt.Now())
 		}
 	}
@@ -74,8 +75,8 @@ func (b *Bot) sandboxStatus(ctx context.Context, t turn) (Reply, error) {
 	return r, nil
 }
 
-func (b *Bot) sandboxExec(ctx context.Context, t turn) (Reply, error) {
-	res, d, err := b.exec(ctx, t, t.arg("command"), t.arg("cwd"))
+func (b *Bot) sandboxExec(ctx context.Context, t desk.Turn) (Reply, error) {
+	res, d, err := b.exec(ctx, t, t.Arg("command"), t.Arg("cwd"))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -95,79 +96,79 @@ func workspace(dir string) (string, error) {
 	return strings.TrimSuffix("/workspace/"+rest, "/"), nil
 }
 
-func (b *Bot) sandboxStop(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) sandboxStop(ctx context.Context, t desk.Turn) (Reply, error) {
 	if b.opt.Sandboxes == nil {
 		return Reply{}, b.noSandbox(t)
 	}
-	switch t.arg("what") {
+	switch t.Arg("what") {
 	case "":
 	case "remove":
 		return b.sandboxRemove(t), nil
 	default:
 		return Reply{}, words.Invalid("that is nothing to do with a sandbox", "`/mcp sandbox stop`, or `/mcp sandbox stop remove`, which deletes /workspace, too")
 	}
-	if err := b.opt.Sandboxes.Stop(ctx, t.caller.Member); err != nil {
+	if err := b.opt.Sandboxes.Stop(ctx, t.Caller.Member); err != nil {
 		return Reply{}, err
 	}
-	b.Changed(t.caller.Thread)
+	b.desk.Changed(t.Caller.Thread)
 	return Reply{Private: true, Blocks: []Block{{Text: "your sandbox is stopped, and your servers in it; /workspace is kept, and a call starts them again"}}}, nil
 }
 
 // sandboxRemove asks before everything in the sandbox is gone.
-func (b *Bot) sandboxRemove(t turn) Reply {
+func (b *Bot) sandboxRemove(t desk.Turn) Reply {
 	r := Reply{Private: true, Blocks: []Block{{Text: "remove your sandbox with everything in /workspace?"},
 		{Warning: "It is yours in every thread. Servers that you installed in it are gone, and their entries fail until you install them again. Configs and your vault stay."}},
-		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}}}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		if a.Choice != keyConfirm {
-			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: "remove the sandbox"})
+		Choices: []Choice{{Key: desk.Confirm, Label: "Confirm", Style: "danger"}, {Key: desk.Cancel, Label: "Cancel"}}}
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
+		if a.Choice != desk.Confirm {
+			b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: "remove the sandbox"})
 			return Reply{Private: true, Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
 		}
-		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventAsked, Detail: "/mcp sandbox stop remove: confirmed, with the workspace"}); err != nil {
+		if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: "/mcp sandbox stop remove: confirmed, with the workspace"}); err != nil {
 			return Reply{}, err
 		}
-		if err := b.opt.Sandboxes.Remove(ctx, t.caller.Member); err != nil {
+		if err := b.opt.Sandboxes.Remove(ctx, t.Caller.Member); err != nil {
 			return Reply{}, err
 		}
-		b.Changed(t.caller.Thread)
+		b.desk.Changed(t.Caller.Thread)
 		return Reply{Private: true, Blocks: []Block{{Text: "your sandbox is removed, /workspace with it; the next server of yours that starts gets a new one"}}}, nil
 	}
-	return b.deal(c, r)
+	return b.desk.Deal(c, r)
 }
 
 // sandboxGrant opens the shell of a member for a time. Managers alone do, also for themselves.
-func (b *Bot) sandboxGrant(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) sandboxGrant(ctx context.Context, t desk.Turn) (Reply, error) {
 	return b.permission(ctx, t, true)
 }
 
-func (b *Bot) sandboxRevoke(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) sandboxRevoke(ctx context.Context, t desk.Turn) (Reply, error) {
 	return b.permission(ctx, t, false)
 }
 
-func (b *Bot) permission(ctx context.Context, t turn, open bool) (Reply, error) {
-	who, err := memberOf(t.arg("member"), t.caller)
+func (b *Bot) permission(ctx context.Context, t desk.Turn, open bool) (Reply, error) {
+	who, err := memberOf(t.Arg("member"), t.Caller)
 	if err != nil {
 		return Reply{}, err
 	}
-	if !t.caller.Manages() && (open || who != t.caller.Member) {
+	if !t.Caller.Manages() && (open || who != t.Caller.Member) {
 		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can open or close a member's shell"}
 	}
 	d := grantTime
-	if s := strings.TrimSpace(t.arg("time")); s != "" && open {
+	if s := strings.TrimSpace(t.Arg("time")); s != "" && open {
 		if d, err = time.ParseDuration(s); err != nil || d < time.Minute || d > grantMost {
 			return Reply{}, words.Invalid("that is no time between a minute and 30 days", "such as 30m, 1h or 24h")
 		}
 	}
-	p := schemas.Permission{Member: who, Resource: schemas.Shell, Action: schemas.Execute, By: t.caller.Member, Until: b.opt.Now().Add(d).UTC().Truncate(time.Second)}
+	p := schemas.Permission{Member: who, Resource: schemas.Shell, Action: schemas.Execute, By: t.Caller.Member, Until: b.opt.Now().Add(d).UTC().Truncate(time.Second)}
 	said := "shell closed for " + string(who)
 	if open {
 		said = "shell opened for " + string(who) + " " + view.Until(p.Until, b.opt.Now())
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: said}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Detail: said}); err != nil {
 		return Reply{}, err
 	}
-	err = b.opt.Rules.Rule(ctx, t.caller.Thread, func(rules *schemas.Policy) error {
+	err = b.opt.Rules.Rule(ctx, t.Caller.Thread, func(rules *schemas.Policy) error {
 		rules.Permissions = slices.DeleteFunc(rules.Permissions, func(o schemas.Permission) bool {
 			return o.Member == who && o.Resource == p.Resource && o.Action == p.Action || !b.opt.Now().Before(o.Until)
 		})

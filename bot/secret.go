@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
 // secretList names the caller's values in this thread; values are never given out.
-func (b *Bot) secretList(ctx context.Context, t turn) (Reply, error) {
-	keys, err := b.opt.Secrets.Names(ctx, t.caller.Member, t.caller.Thread)
+func (b *Bot) secretList(ctx context.Context, t desk.Turn) (Reply, error) {
+	keys, err := b.opt.Secrets.Names(ctx, t.Caller.Member, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -33,32 +34,32 @@ func (b *Bot) secretList(ctx context.Context, t turn) (Reply, error) {
 }
 
 // secretSet asks for a value in a form. A value typed into the command is refused and not repeated.
-func (b *Bot) secretSet(ctx context.Context, t turn) (Reply, error) {
-	name, only := t.arg("name"), t.arg("server")
+func (b *Bot) secretSet(ctx context.Context, t desk.Turn) (Reply, error) {
+	name, only := t.Arg("name"), t.Arg("server")
 	typed := words.Invalid("values are never typed into a command, since others may see them; if that was a real one, replace it where it comes from",
 		"`/mcp secrets set NAME` asks for it where nobody else sees it")
 	if !schemas.ValidInput(name) || strings.ContainsAny(name, "=") {
 		return Reply{}, typed
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
 	if _, ok := cfg.Find(only); !ok && only != "" {
 		return Reply{}, typed
 	}
-	if len(users(cfg, t.caller, name, only)) > 0 {
+	if len(users(cfg, t.Caller, name, only)) > 0 {
 		return b.giveForm(ctx, t, []string{name}, only)
 	}
 	for _, e := range cfg.Entries {
-		if slices.Contains(wanted(e), name) && e.Owner != t.caller.Member && e.Owner != "" {
+		if slices.Contains(wanted(e), name) && e.Owner != t.Caller.Member && e.Owner != "" {
 			return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: name + " is for " + e.Name + ", which runs with its owner's values",
 				Hint: "ask " + words.At(e.Owner, e.OwnerName) + " to give it"}
 		}
 	}
 	var known []string
 	for _, e := range cfg.Entries {
-		if e.Owner == t.caller.Member {
+		if e.Owner == t.Caller.Member {
 			known = append(known, wanted(e)...)
 		}
 	}
@@ -69,9 +70,9 @@ func (b *Bot) secretSet(ctx context.Context, t turn) (Reply, error) {
 	return Reply{}, err
 }
 
-func (b *Bot) secretDelete(ctx context.Context, t turn) (Reply, error) {
-	name, only := t.arg("name"), t.arg("server")
-	keys, err := b.opt.Secrets.Names(ctx, t.caller.Member, t.caller.Thread)
+func (b *Bot) secretDelete(ctx context.Context, t desk.Turn) (Reply, error) {
+	name, only := t.Arg("name"), t.Arg("server")
+	keys, err := b.opt.Secrets.Names(ctx, t.Caller.Member, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -81,7 +82,7 @@ func (b *Bot) secretDelete(ctx context.Context, t turn) (Reply, error) {
 		if k.Name != name || (only != "" && k.Server != only) {
 			continue
 		}
-		if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventSecret, Server: k.Server, Detail: "deleted " + k.Name}); err != nil {
+		if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventSecret, Server: k.Server, Detail: "deleted " + k.Name}); err != nil {
 			return Reply{}, err
 		}
 		if err := b.opt.Secrets.Delete(ctx, k); err != nil {

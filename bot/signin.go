@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -39,11 +40,11 @@ type errand struct {
 	by     schemas.Caller
 	server schemas.Server
 	shared string
-	then   func(context.Context, turn) (Reply, error) // once, when the member is signed in
-	leave  func(context.Context, turn) (Reply, error)
-	key    func(turn) Reply // asks for an API key in its place; nil: it is here already, with a sign-in
+	then   func(context.Context, desk.Turn) (Reply, error) // once, when the member is signed in
+	leave  func(context.Context, desk.Turn) (Reply, error)
+	key    func(desk.Turn) Reply // asks for an API key in its place; nil: it is here already, with a sign-in
 	// now gives the definition as it is approved, for a connector that is here already: it may be edited while its member signs in.
-	now func(context.Context, turn) (schemas.Server, error)
+	now func(context.Context, desk.Turn) (schemas.Server, error)
 	// undo takes back a sign-in that its member had left before the browser ended it; nil keeps it.
 	undo func(context.Context, schemas.Caller)
 
@@ -54,7 +55,7 @@ type errand struct {
 
 // waiting is a call that goes on when its member signed in.
 type waiting struct {
-	run   func(context.Context, turn) (Reply, error)
+	run   func(context.Context, desk.Turn) (Reply, error)
 	until time.Time
 }
 
@@ -129,16 +130,16 @@ func (s *signing) forget(thread schemas.ThreadID, member schemas.MemberID) {
 }
 
 // signInAt says where and for what a member would sign in to a new connector, and asks for a yes. said stands above it.
-func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Reply, error) {
+func (b *Bot) signInAt(ctx context.Context, t desk.Turn, r remote, said string) (Reply, error) {
 	host := words.Clean(words.HostOf(r.draft.Server.URL))
 	if b.opt.SignIns == nil {
 		return b.keyForm(t, r, host+" wants a sign-in, and signing in by OAuth is not part of this setup; an API key works, if it gives one"), nil
 	}
 	r.draft.Server.Auth, r.draft.Server.Headers = &schemas.Auth{Type: "oauth", ClientID: r.client, Identity: "requester"}, nil
-	t.tell("asking " + host + " how to sign in …")
+	t.Tell("asking " + host + " how to sign in …")
 	wait, cancel := context.WithTimeout(ctx, contactWait)
 	defer cancel()
-	o, err := b.opt.SignIns.Offer(wait, t.caller, r.draft.Server)
+	o, err := b.opt.SignIns.Offer(wait, t.Caller, r.draft.Server)
 	if schemas.CodeOf(err) == schemas.CodeMissing {
 		return b.keyForm(t, r, host+" wants a sign-in and names no way to do it by OAuth; an API key works, if it gives one"), nil
 	}
@@ -150,33 +151,33 @@ func (b *Bot) signInAt(ctx context.Context, t turn, r remote, said string) (Repl
 		said = words.Clean(r.draft.Server.Name) + " wants a sign-in"
 	}
 	reply := Reply{Blocks: append([]Block{{Text: said}}, view.OfferBlocks(r.draft.Server, o, shared)...), Choices: []Choice{{Key: "here", Label: "Sign in"}}}
-	if o.Device && t.caller.Operator {
+	if o.Device && t.Caller.Operator {
 		reply.Choices = append(reply.Choices, Choice{Key: "device", Label: "Sign in on another device"})
 	}
 	reply.Choices = append(reply.Choices, Choice{Key: "leave", Label: "Leave it"})
 	e := errand{server: r.draft.Server, shared: shared}
-	e.then = func(ctx context.Context, t turn) (Reply, error) {
-		r.by, r.signed = t.caller, &o
+	e.then = func(ctx context.Context, t desk.Turn) (Reply, error) {
+		r.by, r.signed = t.Caller, &o
 		b.loosen(r)
 		return b.contact(ctx, t, r)
 	}
-	e.leave = func(ctx context.Context, t turn) (Reply, error) { return b.leave(ctx, t, r) }
-	e.key = func(t turn) Reply { return b.keyForm(t, r, "") }
+	e.leave = func(ctx context.Context, t desk.Turn) (Reply, error) { return b.leave(ctx, t, r) }
+	e.key = func(t desk.Turn) Reply { return b.keyForm(t, r, "") }
 	e.undo = func(ctx context.Context, by schemas.Caller) {
 		b.undone(ctx, &remote{by: by, draft: r.draft, signed: &o})
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		if a.Choice == "leave" {
 			return b.leave(ctx, t, r)
 		}
 		return b.begin(ctx, t, e, a.Choice == "device")
 	}
-	return b.deal(c, reply), nil
+	return b.desk.Deal(c, reply), nil
 }
 
 // begin asks for a link and gives it to the member alone.
-func (b *Bot) begin(ctx context.Context, t turn, e errand, device bool) (Reply, error) {
+func (b *Bot) begin(ctx context.Context, t desk.Turn, e errand, device bool) (Reply, error) {
 	if e.now != nil {
 		def, err := e.now(ctx, t)
 		if err != nil {
@@ -186,11 +187,11 @@ func (b *Bot) begin(ctx context.Context, t turn, e errand, device bool) (Reply, 
 	}
 	wait, cancel := context.WithTimeout(ctx, contactWait)
 	defer cancel()
-	l, err := b.opt.SignIns.Link(wait, schemas.SignIn{Caller: t.caller, Server: e.server, Shared: e.shared, Device: device})
+	l, err := b.opt.SignIns.Link(wait, schemas.SignIn{Caller: t.Caller, Server: e.server, Shared: e.shared, Device: device})
 	if err != nil {
 		return b.beginAgain(t, e, err), nil
 	}
-	e.by, e.link, e.card, e.left = t.caller, l, "", false
+	e.by, e.link, e.card, e.left = t.Caller, l, "", false
 	b.signs.mu.Lock()
 	for id, old := range b.signs.links { // a member has one link for a server, and old ones are over
 		if !b.opt.Now().Before(b.linkEnd(old.link)) || old.by.Thread == e.by.Thread && old.by.Member == e.by.Member && old.server.Name == e.server.Name {
@@ -206,7 +207,7 @@ func (b *Bot) begin(ctx context.Context, t turn, e errand, device bool) (Reply, 
 func (b *Bot) linkEnd(l schemas.Link) time.Time { return l.Expires.Add(codeTime) }
 
 // linkCard shows the link, and asks for what ends the sign-in. said is what went wrong with an earlier answer.
-func (b *Bot) linkCard(t turn, e errand, said Reply) Reply {
+func (b *Bot) linkCard(t desk.Turn, e errand, said Reply) Reply {
 	l, r := e.link, said
 	at := words.Clean(words.BareHost(l.Offer.Issuer))
 	r.Private = true
@@ -224,12 +225,12 @@ func (b *Bot) linkCard(t turn, e errand, said Reply) Reply {
 	} else {
 		r.Choices = append(r.Choices, Choice{Key: "done", Label: "I am done"})
 	}
-	if l.Offer.Device && t.caller.Operator && l.Code == "" {
+	if l.Offer.Device && t.Caller.Operator && l.Code == "" {
 		r.Choices = append(r.Choices, Choice{Key: "device", Label: "Sign in on another device"})
 	}
 	r.Choices = append(r.Choices, Choice{Key: "leave", Label: "Leave it"})
-	c := &card{by: t.caller, role: schemas.Member, may: requesterOnly(t.caller), ttl: max(b.linkEnd(l).Sub(b.opt.Now()), time.Second)}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := &desk.Card{By: t.Caller, Role: schemas.Member, May: desk.RequesterOnly(t.Caller), Ttl: max(b.linkEnd(l).Sub(b.opt.Now()), time.Second)}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "leave":
 			b.signs.mu.Lock()
@@ -243,7 +244,7 @@ func (b *Bot) linkCard(t turn, e errand, said Reply) Reply {
 		}
 		return b.finish(ctx, t, e, a.Values["code"])
 	}
-	r = b.deal(c, r)
+	r = b.desk.Deal(c, r)
 	b.signs.mu.Lock()
 	defer b.signs.mu.Unlock()
 	if now := b.signs.links[l.ID]; now != nil {
@@ -253,20 +254,20 @@ func (b *Bot) linkCard(t turn, e errand, said Reply) Reply {
 }
 
 // finish ends a sign-in on the member's word. What follows it runs once, here or when the browser's end was told.
-func (b *Bot) finish(ctx context.Context, t turn, e errand, code string) (Reply, error) {
-	err := b.opt.SignIns.Finish(ctx, t.caller, e.link.ID, strings.TrimSpace(code))
+func (b *Bot) finish(ctx context.Context, t desk.Turn, e errand, code string) (Reply, error) {
+	err := b.opt.SignIns.Finish(ctx, t.Caller, e.link.ID, strings.TrimSpace(code))
 	b.signs.mu.Lock()
 	open := b.signs.links[e.link.ID] != nil
 	b.signs.mu.Unlock()
 	if err == nil || !open {
 		mine := b.signs.claim(e.link.ID)
 		if mine == nil {
-			if err != nil && !b.opt.Accounts.Signed(ctx, t.caller.Thread, t.caller.Member, e.server) {
+			if err != nil && !b.opt.Accounts.Signed(ctx, t.Caller.Thread, t.Caller.Member, e.server) {
 				return Reply{}, err
 			}
 			return Reply{Private: true, Blocks: []Block{{Text: "you are signed in to " + words.Clean(e.server.Name)}}}, nil
 		}
-		b.opt.Live.Poke(t.caller.Thread)
+		b.opt.Live.Poke(t.Caller.Thread)
 		return mine.then(ctx, t)
 	}
 	switch schemas.CodeOf(err) {
@@ -274,18 +275,18 @@ func (b *Bot) finish(ctx context.Context, t turn, e errand, code string) (Reply,
 		b.signs.claim(e.link.ID)
 		return b.beginAgain(t, e, err), nil
 	}
-	return b.linkCard(t, e, b.refusal(t.caller, err)), nil
+	return b.linkCard(t, e, b.desk.Refusal(t.Caller, err)), nil
 }
 
 // beginAgain says why a sign-in came to nothing, and offers a new one.
-func (b *Bot) beginAgain(t turn, e errand, err error) Reply {
-	r := b.refusal(t.caller, err)
+func (b *Bot) beginAgain(t desk.Turn, e errand, err error) Reply {
+	r := b.desk.Refusal(t.Caller, err)
 	r.Choices = []Choice{{Key: "again", Label: "Sign in again"}, {Key: "leave", Label: "Leave it"}}
 	if schemas.CodeOf(err) == schemas.CodeMissing && e.key != nil { // another try changes nothing
 		r.Choices[0] = Choice{Key: "key", Label: "With an API key"}
 	}
-	c := personal(t.caller)
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
+	c := desk.Personal(t.Caller)
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
 		switch a.Choice {
 		case "again":
 			return b.begin(ctx, t, e, false)
@@ -294,7 +295,7 @@ func (b *Bot) beginAgain(t turn, e errand, err error) Reply {
 		}
 		return e.leave(ctx, t)
 	}
-	return b.deal(c, r)
+	return b.desk.Deal(c, r)
 }
 
 // SignedIn hears that a browser ended a sign-in whose token is in the vault. It returns at once: what follows goes on inside Run,
@@ -308,12 +309,12 @@ func (b *Bot) SignedIn(ctx context.Context, thread schemas.ThreadID, member sche
 		delete(b.signs.links, link)
 	}
 	b.signs.mu.Unlock()
-	b.Changed(thread)
+	b.desk.Changed(thread)
 	switch {
 	case left && e.undo != nil:
-		b.beside(maxLate, func(ctx context.Context) { e.undo(ctx, e.by) })
-	case ours && !left && b.heard(e.by):
-		b.beside(maxLate, func(ctx context.Context) { b.goOn(ctx, link) })
+		b.desk.Beside(desk.MaxLate, func(ctx context.Context) { e.undo(ctx, e.by) })
+	case ours && !left && b.desk.Heard(e.by):
+		b.desk.Beside(desk.MaxLate, func(ctx context.Context) { b.goOn(ctx, link) })
 	}
 }
 
@@ -323,14 +324,14 @@ func (b *Bot) goOn(ctx context.Context, link string) {
 	if e == nil {
 		return
 	}
-	b.drop(e.card)
+	b.desk.Drop(e.card)
 	b.opt.Live.Poke(e.by.Thread)
-	r, err := e.then(ctx, turn{caller: e.by, tell: func(string) {}})
+	r, err := e.then(ctx, desk.Turn{Caller: e.by, Tell: func(string) {}})
 	if err != nil {
-		r = b.refusal(e.by, err)
+		r = b.desk.Refusal(e.by, err)
 	}
 	r.Private, r.Replace = true, e.card
-	b.publish(Notice{Thread: e.by.Thread, To: e.by.Member, Reply: r, Changed: true}, "")
+	b.desk.Publish(Notice{Thread: e.by.Thread, To: e.by.Member, Reply: r, Changed: true}, "")
 }
 
 // loosen remembers a sign-in that ends when its card is not confirmed.
@@ -359,7 +360,7 @@ func (b *Bot) undone(ctx context.Context, r *remote) []Block {
 		return nil
 	}
 	b.keep(r)
-	ctx, cancel := after(ctx)
+	ctx, cancel := desk.After(ctx)
 	defer cancel()
 	if err := b.opt.Accounts.SignOut(ctx, r.by.Thread, r.by.Member, r.draft.Server); err != nil {
 		b.opt.Log.Error("a sign-in without its card stays", "thread", r.by.Thread, "server", r.draft.Server.Name, "err", err)
@@ -389,7 +390,7 @@ func (b *Bot) tidy(ctx context.Context) {
 		}
 		b.signs.mu.Unlock()
 		for k, l := range over {
-			end, cancel := context.WithTimeout(ctx, afterWait)
+			end, cancel := context.WithTimeout(ctx, desk.AfterWait)
 			if err := b.opt.Accounts.SignOut(end, k.thread, k.member, l.server); err != nil {
 				b.opt.Log.Error("a sign-in without its card stays", "thread", k.thread, "server", k.server, "err", err)
 			}

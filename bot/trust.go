@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -45,35 +46,35 @@ func (b *Bot) rightVerbs() []verb {
 	return []verb{
 		{Verb{"policy trust", "policy trust <server>", "Believe a server: its answers raise no new questions",
 			"After an answer of another server, tools that write ask although a rule allows them. A manager confirms.", schemas.Member, []Arg{name}}, false, true,
-			func(ctx context.Context, t turn) (Reply, error) { return b.giveRight(ctx, t, trustRight()) }},
+			func(ctx context.Context, t desk.Turn) (Reply, error) { return b.giveRight(ctx, t, trustRight()) }},
 		{Verb{"policy untrust", "policy untrust <server>", "Take that back", "", schemas.Member, []Arg{name}}, false, true,
-			func(ctx context.Context, t turn) (Reply, error) { return b.takeRight(ctx, t, trustRight()) }},
+			func(ctx context.Context, t desk.Turn) (Reply, error) { return b.takeRight(ctx, t, trustRight()) }},
 		{Verb{"policy sampling", "policy sampling <server> [off]", "Let a server ask the thread's model for words",
 			"The member whose call it is says yes each time. A manager confirms.", schemas.Member,
 			[]Arg{name, {Name: "off", Hint: "off: not any more", Options: []string{"off"}}}}, false, true, b.sampling},
 	}
 }
 
-func (b *Bot) sampling(ctx context.Context, t turn) (Reply, error) {
-	switch off := t.arg("off"); {
+func (b *Bot) sampling(ctx context.Context, t desk.Turn) (Reply, error) {
+	switch off := t.Arg("off"); {
 	case off == "":
 		return b.giveRight(ctx, t, samplingRight())
 	case strings.EqualFold(off, "off"):
 		return b.takeRight(ctx, t, samplingRight())
 	}
-	return Reply{}, words.Invalid("behind the server stands `off` or nothing", "`/mcp policy sampling "+words.Clean(t.arg("name"))+" off`")
+	return Reply{}, words.Invalid("behind the server stands `off` or nothing", "`/mcp policy sampling "+words.Clean(t.Arg("name"))+" off`")
 }
 
 // naming puts a server into words about a right.
 func naming(text, server string) string { return strings.Replace(text, "{}", words.Clean(server), 1) }
 
 // giveRight asks a manager first, on a card that says what it means.
-func (b *Bot) giveRight(ctx context.Context, t turn, x right) (Reply, error) {
-	name := t.arg("name")
+func (b *Bot) giveRight(ctx context.Context, t desk.Turn, x right) (Reply, error) {
+	name := t.Arg("name")
 	if err := checkPattern(name); err != nil {
 		return Reply{}, words.Invalid("that is no server", "its name, or a pattern such as team-*")
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.caller.Thread)
+	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -82,15 +83,15 @@ func (b *Bot) giveRight(ctx context.Context, t turn, x right) (Reply, error) {
 		question += " No server of that name is here now"
 	}
 	warning := x.warning
-	if !t.caller.Manages() {
+	if !t.Caller.Manages() {
 		warning += " A manager of the thread has to confirm."
 	}
 	r := Reply{Blocks: []Block{{Text: question}, {Warning: warning}},
-		Choices: []Choice{{Key: keyConfirm, Label: "Confirm", Style: "danger"}, {Key: keyCancel, Label: "Cancel"}}}
-	c := &card{by: t.caller, role: schemas.Member, may: managerOnly}
-	c.act = func(ctx context.Context, t turn, a Action) (Reply, error) {
-		if a.Choice != keyConfirm {
-			b.noted(ctx, t.caller, schemas.Record{Event: schemas.EventCancelled, Detail: naming(x.give, name)})
+		Choices: []Choice{{Key: desk.Confirm, Label: "Confirm", Style: "danger"}, {Key: desk.Cancel, Label: "Cancel"}}}
+	c := &desk.Card{By: t.Caller, Role: schemas.Member, May: desk.ManagerOnly}
+	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
+		if a.Choice != desk.Confirm {
+			b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: naming(x.give, name)})
 			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
 		}
 		if _, err := b.setRight(ctx, t, x, name, true); err != nil {
@@ -98,13 +99,13 @@ func (b *Bot) giveRight(ctx context.Context, t turn, x right) (Reply, error) {
 		}
 		return Reply{Blocks: []Block{{Text: naming(x.given, name) + " · `/mcp policy " + naming(x.back, name) + "` takes it back"}}}, nil
 	}
-	return b.deal(c, r), nil
+	return b.desk.Deal(c, r), nil
 }
 
 // takeRight takes one back, which is a manager's, too.
-func (b *Bot) takeRight(ctx context.Context, t turn, x right) (Reply, error) {
-	name := t.arg("name")
-	if !t.caller.Manages() {
+func (b *Bot) takeRight(ctx context.Context, t desk.Turn, x right) (Reply, error) {
+	name := t.Arg("name")
+	if !t.Caller.Manages() {
 		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules"}
 	}
 	if err := checkPattern(name); err != nil {
@@ -121,15 +122,15 @@ func (b *Bot) takeRight(ctx context.Context, t turn, x right) (Reply, error) {
 }
 
 // setRight writes a right down, or takes it back; found says that it was there.
-func (b *Bot) setRight(ctx context.Context, t turn, x right, name string, give bool) (found bool, err error) {
+func (b *Bot) setRight(ctx context.Context, t desk.Turn, x right, name string, give bool) (found bool, err error) {
 	detail := naming(x.back, name)
 	if give {
 		detail = naming(x.give, name)
 	}
-	if err := b.record(ctx, t.caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail + " for the thread"}); err != nil {
+	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail + " for the thread"}); err != nil {
 		return false, err
 	}
-	err = b.opt.Rules.Rule(ctx, t.caller.Thread, func(p *schemas.Policy) error {
+	err = b.opt.Rules.Rule(ctx, t.Caller.Thread, func(p *schemas.Policy) error {
 		list := x.list(p)
 		found = slices.Contains(*list, name)
 		*list = slices.DeleteFunc(slices.Clone(*list), func(s string) bool { return s == name })
@@ -141,6 +142,6 @@ func (b *Bot) setRight(ctx context.Context, t turn, x right, name string, give b
 	if err != nil {
 		return false, err
 	}
-	b.Changed(t.caller.Thread)
-	return found, b.ruled(ctx, t.caller.Thread)
+	b.desk.Changed(t.Caller.Thread)
+	return found, b.ruled(ctx, t.Caller.Thread)
 }

@@ -3,17 +3,18 @@ package bot
 import (
 	"context"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
 // upgrade is /mcp install upgrade: a newer version, in a folder of its own, is shown, installed and started before the old one goes.
-func (b *Bot) upgrade(ctx context.Context, t turn) (Reply, error) {
+func (b *Bot) upgrade(ctx context.Context, t desk.Turn) (Reply, error) {
 	if err := b.installs(t); err != nil {
 		return Reply{}, err
 	}
-	e, err := b.mine(ctx, t, t.arg("name"))
+	e, err := b.mine(ctx, t, t.Arg("name"))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -27,14 +28,14 @@ func (b *Bot) upgrade(ctx context.Context, t turn) (Reply, error) {
 	case e.Pending():
 		return Reply{}, &schemas.Error{Code: schemas.CodePending, Text: name + " waits for approval of an earlier change", Hint: "`/mcp enable " + name + "` shows it"}
 	}
-	t.tell("looking for a newer " + name + " …")
+	t.Tell("looking for a newer " + name + " …")
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	up, err := b.opt.Install.Upgrade(look, t.caller.Thread, e.Owner, e.Server, t.arg("version"))
+	up, err := b.opt.Install.Upgrade(look, t.Caller.Thread, e.Owner, e.Server, t.Arg("version"))
 	if err != nil {
 		return Reply{}, err
 	}
-	w := wish{by: t.caller, owner: e.Owner, plan: up.Plan, up: &up, was: e}
+	w := wish{by: t.Caller, owner: e.Owner, plan: up.Plan, up: &up, was: e}
 	if up.Same {
 		return Reply{Blocks: []Block{{Text: name + " is up to date: " + w.what()}}}, nil
 	}
@@ -43,14 +44,14 @@ func (b *Bot) upgrade(ctx context.Context, t turn) (Reply, error) {
 
 // swap puts the new version in the old one's place. One that does not start is taken back and removed; the old one goes only
 // after the new one came up.
-func (b *Bot) swap(ctx context.Context, t turn, w wish) (Reply, error) {
+func (b *Bot) swap(ctx context.Context, t desk.Turn, w wish) (Reply, error) {
 	name := w.was.Name
 	if _, err := b.storeInstalled(ctx, t, w); err != nil {
 		b.uninstall(ctx, w.by.Thread, w.owner, w.plan.Server)
 		return Reply{}, err
 	}
-	t.tell(words.Clean(name) + " is starting …")
-	s, err := b.cameUp(ctx, t.caller, name)
+	t.Tell(words.Clean(name) + " is starting …")
+	s, err := b.cameUp(ctx, t.Caller, name)
 	if err != nil || s.State == schemas.Failed || s.State == schemas.Starting {
 		return b.giveUp(ctx, t, w, s, err)
 	}
@@ -73,7 +74,7 @@ func (b *Bot) cameUp(ctx context.Context, c schemas.Caller, name string) (schema
 }
 
 // giveUp brings the old version back after the new one did not start. It is done although the one who asked may be gone.
-func (b *Bot) giveUp(ctx context.Context, t turn, w wish, s schemas.Status, why error) (Reply, error) {
+func (b *Bot) giveUp(ctx context.Context, t desk.Turn, w wish, s schemas.Status, why error) (Reply, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.opt.StartWait+tidyTime)
 	defer cancel()
 	name, reason := words.Clean(w.was.Name), "it was still starting after "+words.Took(b.opt.StartWait)
@@ -93,11 +94,11 @@ func (b *Bot) giveUp(ctx context.Context, t turn, w wish, s schemas.Status, why 
 		r.Blocks = append(r.Blocks, Block{Text: "the old version could not be put back; both are still there · `/mcp undo` brings the old one back"})
 		return r, nil
 	}
-	s, err := b.cameUp(ctx, t.caller, w.was.Name)
+	s, err := b.cameUp(ctx, t.Caller, w.was.Name)
 	b.uninstall(ctx, w.by.Thread, w.owner, w.plan.Server)
 	r.Blocks = append(r.Blocks, Block{Text: w.version(w.up.From.Version) + " is back, and the new one removed"})
 	if err == nil {
-		r.Blocks = append(r.Blocks, Block{Text: view.Became(t.caller, s)})
+		r.Blocks = append(r.Blocks, Block{Text: view.Became(t.Caller, s)})
 	}
 	return r, nil
 }

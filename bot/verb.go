@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 
+	"bobbin/bot/internal/desk"
 	"bobbin/schemas"
 )
 
@@ -37,7 +38,7 @@ type verb struct {
 	Verb
 	bare    bool // of a group: runs when only the group's name was typed
 	audited bool // the wish for it is written down: it changes something, or takes the config out of the thread
-	run     func(context.Context, turn) (Reply, error)
+	run     func(context.Context, desk.Turn) (Reply, error)
 }
 
 // Verbs lists the verb table in the order of the help.

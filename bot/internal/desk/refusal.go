@@ -1,4 +1,4 @@
-package bot
+package desk
 
 import (
 	"context"
@@ -9,9 +9,20 @@ import (
 	"bobbin/schemas"
 )
 
-// refusal words an error for the person who asked; nobody else sees it. What is nobody's business but the operator's becomes
+// ManagersOnly refuses what a manager alone may do.
+func ManagersOnly(what string) error {
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can " + what}
+}
+
+// Guest refuses what guests may not do.
+func Guest() error {
+	return &schemas.Error{Code: schemas.CodeDenied, Text: "guests may look here, not use or change servers",
+		Hint: "ask a member of the thread"}
+}
+
+// Refusal words an error for the person who asked; nobody else sees it. What is nobody's business but the operator's becomes
 // a reference number that also stands in the log.
-func (b *Bot) refusal(c schemas.Caller, err error) Reply {
+func (d *Desk) Refusal(c schemas.Caller, err error) view.Reply {
 	e, ok := errors.AsType[*schemas.Error](err)
 	if ps, mistaken := errors.AsType[schemas.Problems](err); mistaken && !ok {
 		return view.Mistakes("the text", ps, "")
@@ -28,6 +39,6 @@ func (b *Bot) refusal(c schemas.Caller, err error) Reply {
 	if ok && e.Ref != "" {
 		ref = e.Ref
 	}
-	b.opt.Log.Error("request failed", "ref", ref, "thread", c.Thread, "member", c.Member, "err", err)
+	d.opt.Log.Error("request failed", "ref", ref, "thread", c.Thread, "member", c.Member, "err", err)
 	return view.Refused(schemas.CodeInternal, "something went wrong on my side, reference "+ref+"; the operator can find it in the log. Your config is unchanged")
 }
