@@ -184,7 +184,7 @@ func TestPage_Results(t *testing.T) {
 	b.Click(`.things > li:nth-child(5) .thing`)
 	b.Click(`.things > li:nth-child(5) button.primary`)
 	b.Until(`document.querySelector(".result img").naturalWidth === 10 && document.querySelector(".result audio").duration > 0`)
-	b.Until(`document.querySelector(".result").innerText.includes("application/octet-stream · 12 B")`)
+	b.Until(`document.querySelector(".result").innerText.includes("application/octet-stream · 12 bytes")`)
 	b.Click(`.result .thing`)
 	b.Click(`.result button.primary`)
 	b.Until(`document.querySelector(".result .result pre").innerText === "milk"`)

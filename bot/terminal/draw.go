@@ -64,19 +64,21 @@ func spaced(a, b bot.Block) bool {
 func (d *drawing) block(b *strings.Builder, block bot.Block, r bot.Reply, first bool) {
 	switch {
 	case block.Text != "":
-		text := d.code(d.wrap(clean(block.Text), ""))
+		plain := d.wrap(clean(block.Text), "")
+		text := d.code(plain)
 		if first && r.Bad {
 			text = d.paint(red, text)
 		} else if first && (len(r.Choices) > 0 || len(r.Blocks) > 1) {
 			text = d.head(text)
 		}
+		note := ""
 		if first && r.Private {
-			text += d.dim("   (seen by you alone)")
+			note = "   (seen by you alone)"
 		}
 		if first && !r.Expires.IsZero() {
-			text += d.dim("   expires in " + minutes(time.Until(r.Expires)))
+			note += "   expires in " + minutes(time.Until(r.Expires))
 		}
-		b.WriteString(text + "\n")
+		b.WriteString(text + d.aside(plain, note, "") + "\n")
 	case len(block.Facts) > 0:
 		d.facts(b, block.Facts)
 	case block.Diff != "":
@@ -126,6 +128,17 @@ func (d *drawing) wrap(s, indent string) string {
 	return b.String()
 }
 
+// aside is a note behind a text, or below it where the line has no room for it; it begins with the space between them.
+func (d *drawing) aside(text, note, indent string) string {
+	if note == "" {
+		return ""
+	}
+	if last := text[strings.LastIndexByte(text, '\n')+1:]; d.width > 0 && width(last)+width(note) > d.width {
+		return "\n" + indent + d.dim(d.wrap(strings.TrimLeft(note, " "), indent))
+	}
+	return d.dim(note)
+}
+
 // head makes the first line of a longer reply stand out.
 func (d *drawing) head(text string) string {
 	line, rest, found := strings.Cut(text, "\n")
@@ -157,12 +170,11 @@ func (d *drawing) facts(b *strings.Builder, facts []bot.Fact) {
 	}
 	for _, f := range facts {
 		indent := strings.Repeat(" ", w+4)
-		value := d.code(d.wrap(strings.ReplaceAll(clean(f.Value), "\n", "\n"+indent), indent))
-		fmt.Fprintf(b, "  %s%s  %s", d.dim(clean(f.Label)), strings.Repeat(" ", w-width(f.Label)), value)
+		value, note := d.wrap(strings.ReplaceAll(clean(f.Value), "\n", "\n"+indent), indent), ""
 		if f.Note != "" {
-			b.WriteString("   " + d.dim(strings.ReplaceAll(clean(f.Note), "`", "")))
+			note = "   " + strings.ReplaceAll(clean(f.Note), "`", "")
 		}
-		b.WriteByte('\n')
+		fmt.Fprintf(b, "  %s%s  %s%s\n", d.dim(clean(f.Label)), strings.Repeat(" ", w-width(f.Label)), d.code(value), d.aside(indent+value, note, indent))
 	}
 }
 
@@ -200,11 +212,12 @@ func (d *drawing) problems(b *strings.Builder, ps []schemas.Problem) {
 		}
 	}
 	for i, p := range ps {
-		line := fmt.Sprintf("  %s%s  %s", d.paint(yellow, places[i]), strings.Repeat(" ", wp-width(places[i])), texts[i])
+		indent, excerpt := strings.Repeat(" ", wp+4), ""
+		text := d.wrap(texts[i], indent)
 		if e := strings.TrimSpace(clean(p.Excerpt)); e != "" {
-			line += strings.Repeat(" ", max(wt-width(texts[i]), 0)) + "   " + d.dim(e)
+			excerpt = strings.Repeat(" ", max(wt-width(texts[i]), 0)) + "   " + e
 		}
-		b.WriteString(line + "\n")
+		fmt.Fprintf(b, "  %s%s  %s%s\n", d.paint(yellow, places[i]), strings.Repeat(" ", wp-width(places[i])), text, d.aside(indent+text, excerpt, indent))
 	}
 }
 
@@ -269,7 +282,7 @@ const maxShown = 64 << 10
 func (d *drawing) file(b *strings.Builder, f schemas.File) {
 	switch text := strings.TrimRight(string(f.Data), "\n"); {
 	case !utf8.ValidString(text):
-		fmt.Fprintf(b, "  %s · %s, which a terminal does not show\n", clean(f.Name), size(len(f.Data)))
+		b.WriteString(d.code(fmt.Sprintf("  %s · %s · `/save PATH` keeps it\n", clean(f.Name), size(len(f.Data)))))
 	case len(text) <= maxShown:
 		b.WriteString(clean(text) + "\n")
 	default:
@@ -278,7 +291,7 @@ func (d *drawing) file(b *strings.Builder, f schemas.File) {
 			head = head[:at]
 		}
 		tail = tail[strings.IndexByte(tail, '\n')+1:]
-		b.WriteString(clean(strings.ToValidUTF8(head, "")) + "\n" + d.dim("… "+size(len(text)-len(head)-len(tail))+" left out …") + "\n" + clean(strings.ToValidUTF8(tail, "")) + "\n")
+		b.WriteString(clean(strings.ToValidUTF8(head, "")) + "\n" + d.dim("… "+size(len(text)-len(head)-len(tail))+" left out; /save PATH keeps the whole …") + "\n" + clean(strings.ToValidUTF8(tail, "")) + "\n")
 	}
 }
 

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,20 @@ func (d *Door) download(words []string) (bot.Request, func(*bot.Reply), bool) {
 	return bot.Request{Text: text}, func(r *bot.Reply) { save(r, strings.Trim(path, `"'`)) }, true
 }
 
-// save writes the reply's file and puts a line about it in its place. A file that stands there already is never replaced.
+// keep is /save [PATH]: it saves the files that the last reply with files brought.
+func (d *Door) keep(line string) {
+	path := strings.Trim(strings.TrimSpace(strings.TrimPrefix(line, "/save")), `"'`)
+	d.mu.Lock()
+	r := bot.Reply{Blocks: slices.Clone(d.files)}
+	d.mu.Unlock()
+	if len(r.Blocks) == 0 {
+		r = refusal("there is no file to save", "`/save PATH` saves what the last result brought")
+	}
+	save(&r, cmp.Or(path, "."))
+	d.show(r)
+}
+
+// save writes the reply's files and puts a line about each in its place. A file that stands there already is never replaced.
 func save(r *bot.Reply, path string) {
 	for i, b := range r.Blocks {
 		if b.File == nil {
@@ -107,7 +121,7 @@ func save(r *bot.Reply, path string) {
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
-			*r = refusal(target+": "+plain(err), "name another file")
+			*r = refusal(target+": "+plain(err), "name another file, or a folder")
 			return
 		}
 		r.Blocks[i] = bot.Block{Text: "saved as `" + target + "`"}

@@ -38,7 +38,8 @@ func pty(t *testing.T) (keys, in *os.File) {
 	return keys, in
 }
 
-// Ctrl-C at a question refuses it, stops what asked, and leaves the conversation open; at the prompt it ends that.
+// Ctrl-C at a question refuses it, stops what asked, and leaves the conversation open; at the prompt it leaves what was typed, and ends
+// the conversation where nothing was.
 func TestCtrlC_AtAQuestion(t *testing.T) {
 	keys, in := pty(t)
 	s, out := &script{}, &screen{}
@@ -83,6 +84,14 @@ func TestCtrlC_AtAQuestion(t *testing.T) {
 	}
 	press("still here\r")
 	out.until(t, "heard still here")
+	press("half a line\x03/mcp add-json {\r")
+	out.until(t, "…")
+	press("\"a\"\x03")
+	press("and on\r")
+	out.until(t, "heard and on")
+	if n := len(s.asked); n != 4 {
+		t.Errorf("%d messages: %+v", n, s.asked)
+	}
 	press("\x03")
 	select {
 	case err := <-done:

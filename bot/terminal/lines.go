@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -66,10 +67,12 @@ func (s stoppable) Read(p []byte) (int, error) {
 	}
 }
 
-// errInterrupt ends a line at Ctrl-C.
-var errInterrupt = errors.New("interrupted")
+var (
+	errInterrupt = errors.New("interrupted")                       // Ctrl-C ended a line
+	errLeft      = fmt.Errorf("%w: a line was left", errInterrupt) // one in which something stood
+)
 
-// interrupts has the editor empty and end its line at Ctrl-C, and notes it: the editor itself would see that key again with the next line.
+// interrupts has the editor end its line at Ctrl-C, and notes it: the editor itself would see that key again with the next line.
 type interrupts struct {
 	in   io.Reader
 	seen *bool
@@ -79,7 +82,7 @@ func (i interrupts) Read(p []byte) (int, error) {
 	n, err := i.in.Read(p)
 	if at := bytes.IndexByte(p[:n], 3); at >= 0 {
 		*i.seen = true
-		return copy(p, "\x05\x15\r"), err // to the end, delete all before, Enter
+		p[at] = '\r'
 	}
 	return n, err
 }
@@ -139,7 +142,9 @@ func (e *editor) ReadLine(prompt string, secret bool) (string, bool, error) {
 		line, err = e.term.ReadLine()
 	}
 	if e.interrupted {
-		e.interrupted = false
+		if e.interrupted = false; line != "" {
+			return "", false, errLeft
+		}
 		return "", false, errInterrupt
 	}
 	if errors.Is(err, term.ErrPasteIndicator) {

@@ -60,6 +60,7 @@ type Door struct {
 	pending *bot.Reply     // the newest reply that waits for a choice
 	busy    bool           // a request is under way
 	asking  string         // the question whose answer is read; "" once it is settled by itself
+	files   []bot.Block    // what the last reply with files brought
 	live    *live          // the answer that is being drawn; nil: none
 	asks    chan bot.Reply // questions that come in the middle of one
 }
@@ -108,20 +109,32 @@ func (d *Door) Run(ctx context.Context) error {
 	return nil
 }
 
-// message reads one line, or a whole paste or JSON text that a person typed over several lines.
+// message reads one line, or a whole paste or JSON text that a person typed over several lines. What Ctrl-C leaves is no message.
 func (d *Door) message() (string, error) {
-	if next := d.next; next != "" {
-		d.next = ""
-		return next, nil
+	text, more, err := d.next, false, error(nil)
+	if d.next = ""; text == "" {
+		text, more, err = d.in.ReadLine("> ", false)
 	}
-	text, more, err := d.in.ReadLine("> ", false)
-	for err == nil && !d.opt.Echo && (more || open(text)) && len(text) < 1<<20 {
+	prompt := "… "
+	if d.opt.Echo {
+		prompt = "> " // is not written, and the line not repeated: there may be secrets in it
+	}
+	for err == nil && (more || open(text)) && len(text) < 1<<20 {
 		var next string
-		next, more, err = d.in.ReadLine("… ", false)
-		if next == "" && !more {
-			break
+		next, more, err = d.in.ReadLine(prompt, false)
+		switch {
+		case err != nil:
+			continue
+		case d.opt.Echo && !continues(next): // a script goes on after a text that was never closed
+			d.next = next
+			return text, nil
+		case next == "" && !more && !d.opt.Echo:
+			return text, nil
 		}
 		text += "\n" + next
+	}
+	if errors.Is(err, errLeft) || text != "" && errors.Is(err, errInterrupt) {
+		return "", nil
 	}
 	if text != "" && errors.Is(err, io.EOF) {
 		err = nil
@@ -129,10 +142,19 @@ func (d *Door) message() (string, error) {
 	return text, err
 }
 
-// open reports whether text is a JSON text whose braces are not closed yet.
+// continues reports whether a line of a script can be the next one of a JSON text or of what encloses it, and is no command or answer.
+func continues(line string) bool {
+	trimmed := strings.TrimSpace(line)
+	return trimmed == "" || line[0] == ' ' || line[0] == '\t' || strings.ContainsRune("{}[]\",`", rune(line[0])) || strings.HasPrefix(line, "//")
+}
+
+// open reports whether text is a JSON text whose braces are not closed yet, or a fence around one that is not.
 func open(text string) bool {
+	if strings.HasPrefix(text, "```") {
+		return !strings.Contains(text[3:], "```")
+	}
 	start := strings.IndexByte(text, '{')
-	if start < 0 || (start > 0 && !strings.HasPrefix(text, "/mcp ") && !strings.HasPrefix(text, "```")) {
+	if start < 0 || (start > 0 && !strings.HasPrefix(text, "/mcp ")) {
 		return false
 	}
 	depth, inString := 0, false
@@ -361,6 +383,10 @@ func (d *Door) request(line string) (req bot.Request, after func(*bot.Reply), ok
 		return bot.Request{Action: a}, nil, true
 	}
 	words := strings.Fields(line)
+	if words[0] == "/save" {
+		d.keep(line)
+		return bot.Request{}, nil, false
+	}
 	if len(words) >= 2 && words[0] == "/mcp" {
 		switch words[1] {
 		case "upload":
@@ -411,7 +437,7 @@ func (d *Door) fill(f bot.Form) (map[string]string, error) {
 // command reports whether a line is one of ours, whatever was asked for.
 func command(line string) bool {
 	first, _, _ := strings.Cut(line, " ")
-	return slices.Contains([]string{"/mcp", "/chat", "/help", "/quit", "/exit"}, first) && !strings.Contains(line, "\n")
+	return slices.Contains([]string{"/mcp", "/chat", "/help", "/save", "/quit", "/exit"}, first) && !strings.Contains(line, "\n")
 }
 
 func (d *Door) ask(f bot.Field) (string, error) {
@@ -452,6 +478,9 @@ func (d *Door) show(r bot.Reply) {
 	text := d.draw.reply(r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if files := slices.DeleteFunc(slices.Clone(r.Blocks), func(b bot.Block) bool { return b.File == nil }); len(files) > 0 {
+		d.files = files
+	}
 	switch {
 	case len(r.Choices) > 0:
 		d.pending = &r

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +303,63 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// Notes stand behind a line that has room for them, else below it; no word is broken at any width.
+func TestWidth_Notes(t *testing.T) {
+	r := card()
+	r.Private = true
+	r.Blocks = []bot.Block{{Text: "3 added: everything, filesystem, sequential-thinking · asked by you"}, {Facts: []bot.Fact{{Label: "secrets", Value: "API_TOKEN", Note: "moved to your vault; the config keeps ${input:API_TOKEN}"}}},
+		{Problems: []schemas.Problem{{Line: 3, Col: 41, Server: "a", Text: `"args" must be a list, not text`, Hint: "each argument is a text of its own", Excerpt: `"args": ["server.js"]`}}}}
+	words := strings.Fields("3 added: everything, filesystem, sequential-thinking · asked by you (seen by you alone) expires in 10 min secrets API_TOKEN moved to your vault; the config keeps ${input:API_TOKEN} " +
+		`3:41 a: "args" must be a list, not text (each argument is a text of its own) "args": ["server.js"] 1) Confirm 2) Cancel`)
+	for _, width := range []int{40, 60, 90, 140} {
+		out := talk(t, &script{answer: func(bot.Request) bot.Reply { return r }}, terminal.Options{Width: width}, "hello")
+		for line := range strings.Lines(out) {
+			if n := len([]rune(strings.TrimRight(line, " \n"))); n > width {
+				t.Errorf("%d columns of %d: %s", n, width, line)
+			}
+		}
+		if got := strings.Fields(strings.TrimPrefix(out, "welcome")); !slices.Equal(got, words) {
+			t.Errorf("at %d: %q", width, got)
+		}
+	}
+}
+
+// A script may hold JSON over several lines. One that is never closed ends before what is a command or an answer, and is not repeated.
+func TestPipe_JSONOverLines(t *testing.T) {
+	s := &script{answer: func(bot.Request) bot.Reply { return say("heard") }}
+	out := talk(t, s, terminal.Options{}, `/mcp add-json {`, `  "mcpServers": {`, ``, `"a": {"env": {"KEY": "hunter2"}}`, `}`, `}`, `Confirm`, "```json", `{"a":`, `{}}`, "```", `/mcp add-json {"a":`, `/mcp add-json {`, `}`, `{"b": {`)
+	want := []string{"/mcp add-json {\n  \"mcpServers\": {\n\n\"a\": {\"env\": {\"KEY\": \"hunter2\"}}\n}\n}", "Confirm", "```json\n{\"a\":\n{}}\n```", `/mcp add-json {"a":`, "/mcp add-json {\n}", `{"b": {`}
+	var got []string
+	for _, r := range s.asked {
+		got = append(got, r.Text)
+	}
+	if !slices.Equal(got, want) || strings.Contains(out, "hunter2") {
+		t.Errorf("asked %q\n%s", got, out)
+	}
+}
+
+// What a terminal cannot show can be kept; nothing that stands there already is replaced.
+func TestSave(t *testing.T) {
+	dir := t.TempDir()
+	s := &script{answer: func(bot.Request) bot.Reply {
+		return bot.Reply{Blocks: []bot.Block{{Text: "a picture"}, {File: &schemas.File{Name: "../../a.png", Data: []byte("\x89PNG\xff")}}, {File: &schemas.File{Name: "b.bin", Data: []byte("\xff")}}}}
+	}}
+	out := talk(t, s, terminal.Options{}, "/save", "/mcp call x.y", "/save "+dir, "/save "+dir)
+	for name, want := range map[string]string{"a.png": "\x89PNG\xff", "b.bin": "\xff"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q %v", name, got, err)
+		}
+	}
+	for _, want := range []string{"there is no file to save", "saved as `" + filepath.Join(dir, "a.png"), "there is a file of that name already"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q: %s", want, out)
+		}
+	}
+	if len(s.asked) != 1 {
+		t.Errorf("the bot was asked %d times", len(s.asked))
+	}
+}
+
 // A long text is shown from both ends, by whole lines; what is no text is named.
 func TestFile_Long(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -309,9 +367,9 @@ func TestFile_Long(t *testing.T) {
 		shows []string
 		hides []string
 	}{
-		"lines": {"first\n" + strings.Repeat("0123456789\n", 10_000) + "last", []string{"first\n0123", "… 43 KiB left out …\n0123456789\n", "\nlast\n"}, nil},
-		"one":   {"first" + strings.Repeat("0123456789", 10_000) + "last", []string{"first0123", "left out …\n", "last\n"}, nil},
-		"image": {"\x89PNG\xff", []string{"f.txt · 5 bytes, which a terminal does not show"}, []string{"PNG"}},
+		"lines": {"first\n" + strings.Repeat("0123456789\n", 10_000) + "last", []string{"first\n0123", "… 43 KiB left out; /save PATH keeps the whole …\n0123456789\n", "\nlast\n"}, nil},
+		"one":   {"first" + strings.Repeat("0123456789", 10_000) + "last", []string{"first0123", " left out; /save", "last\n"}, nil},
+		"image": {"\x89PNG\xff", []string{"f.txt · 5 bytes · `/save PATH` keeps it"}, []string{"PNG"}},
 	} {
 		s := &script{answer: func(bot.Request) bot.Reply {
 			return bot.Reply{Blocks: []bot.Block{{File: &schemas.File{Name: "f.txt", Data: []byte(c.data)}}}}

@@ -18,6 +18,7 @@ type answering struct {
 	Text   []node `json:"text,omitempty"`
 	Steps  []step `json:"steps,omitempty"`
 	Status string `json:"status,omitempty"`
+	Joined bool   `json:"joined,omitempty"` // it goes into the answer that is on its way
 	Done   bool   `json:"done,omitempty"`
 	Why    string `json:"why,omitempty"`
 	Model  string `json:"model,omitempty"`
@@ -34,7 +35,7 @@ type step struct {
 // answered gives the page's shape of an answer. me is who sits at the page.
 func answered(a schemas.Answering, me schemas.MemberID) *answering {
 	out := &answering{
-		Text: markdown(a.Text), Status: schemas.Clean(a.Status, true), Done: a.Done, Why: schemas.Clean(a.Why, true),
+		Text: markdown(a.Text), Status: schemas.Clean(a.Status, true), Joined: a.Joined, Done: a.Done, Why: schemas.Clean(a.Why, true),
 		Model: schemas.Clean(a.Model, true), Tokens: a.Tokens.In + a.Tokens.Out,
 	}
 	for _, s := range a.Steps {

@@ -254,7 +254,7 @@ func TestPage_AnswerThatJoinedAnother(t *testing.T) {
 	b := open(t, s, 900, 700, false)
 	b.paste("and this")
 	b.Key(kb.Enter)
-	b.Until(`document.querySelector(".answer-status").textContent.includes("goes into the answer")`)
+	b.Until(`document.querySelector(".answer-status").textContent.includes("goes into the answer") && document.querySelector(".choices").offsetHeight === 0`)
 	close(over)
 	b.Until(`document.querySelectorAll("#log > div").length === 1 && document.querySelector(".you").textContent.includes("and this")`)
 	b.Do(chromedp.Reload())

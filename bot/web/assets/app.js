@@ -106,6 +106,7 @@ function grow(li, entry) {
   const a = answerOf(entry.reply), el = li.querySelector(".answer");
   if (!a || !el || !li.dataset.answer) return false;
   update(el, a);
+  li.toggleAttribute("data-joined", Boolean(entry.pending && a.joined));
   if (entry.pending) return true;
   li.querySelector(".choices")?.remove();
   li.setAttribute("aria-busy", "false");
@@ -138,8 +139,10 @@ function append(entry, loud) {
 function item(entry) {
   if (entry.kind === "you") return h("div", { class: "you", "data-n": entry.n }, h("span", { class: "vh" }, "You: "), h("span", { class: entry.text.startsWith("/") ? "said mono" : "said" }, entry.text));
   const li = h("div", { class: `from-bot ${entry.kind}`, "data-n": entry.n });
-  if (answerOf(entry.reply)) {
+  const answer = answerOf(entry.reply);
+  if (answer) {
     li.dataset.answer = entry.n;
+    li.toggleAttribute("data-joined", Boolean(entry.pending && answer.joined));
     li.setAttribute("aria-busy", String(Boolean(entry.pending))); // heard when it is whole, not word by word
   }
   if (entry.pending && !entry.reply) li.append(pending(entry));

@@ -27,7 +27,7 @@ export function about(n) {
 }
 
 export function bytes(n) {
-  if (n < 1024) return `${n} B`;
+  if (n < 1024) return plural(n, "byte");
   return n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`;
 }
 
