@@ -75,26 +75,7 @@ func startServe(b testing.TB, kind, url string) *gateway {
 		def = `{"type":"http","url":"` + url + `"}`
 	}
 	data := b.TempDir()
-	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
-	m.command() // which sets what flags are by default
-	m.Data, m.Sandbox = data, "process"
-	h, err := m.open(b.Context(), slog.New(slog.DiscardHandler), host.Connect{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	who := schemas.Caller{Thread: "t1", Member: "operator", Name: "operator", Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
-	in := mcpstore.Import("", []byte(def), "demo")
-	p, err := h.Store.Propose(b.Context(), who, schemas.Edit{Put: in.Servers, Source: "connect"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := h.Store.Commit(b.Context(), who, p); err != nil {
-		b.Fatal(err)
-	}
-	_, token, err := h.Gateway.Make(b.Context(), who, "bench", 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	token := lent(b, data, "t1", def, "demo")
 	addr := "127.0.0.1:" + freePort(b)
 	cmd := exec.Command("bobbin", "--data", data, "--sandbox", "process", "serve", "--listen", addr)
 	cmd.Env = append(os.Environ(), "DOCKER_HOST=unix:///no/engine")
@@ -104,6 +85,32 @@ func startServe(b testing.TB, kind, url string) *gateway {
 	}
 	g.shake(b)
 	return g
+}
+
+// lent makes a thread with servers in a data folder, and gives a client's token for it. name is that of a definition that has none.
+func lent(b testing.TB, data string, thread schemas.ThreadID, def, name string) (token string) {
+	b.Helper()
+	m := NewMain(strings.NewReader(""), os.Stdout, os.Stderr)
+	m.command() // which sets what flags are by default
+	m.Data, m.Sandbox = data, "process"
+	h, err := m.open(b.Context(), slog.New(slog.DiscardHandler), host.Connect{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	who := schemas.Caller{Thread: thread, Member: "operator", Name: "operator", Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
+	in := mcpstore.Import("", []byte(def), name)
+	p, err := h.Store.Propose(b.Context(), who, schemas.Edit{Put: in.Servers, Source: "connect"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := h.Store.Commit(b.Context(), who, p); err != nil {
+		b.Fatal(err)
+	}
+	_, token, err = h.Gateway.Make(b.Context(), who, "bench", 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return token
 }
 
 // answers reports whether somebody listens.

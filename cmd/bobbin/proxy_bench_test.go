@@ -280,13 +280,16 @@ func cpu(b *testing.B, pid int) time.Duration {
 }
 
 // resident is the memory of a process in MiB.
-func resident(b *testing.B, pid int) float64 {
+func resident(b *testing.B, pid int) float64 { return status(b, pid, "VmRSS") }
+
+// status is a size in a process's status (proc_pid_status(5)) in MiB.
+func status(b *testing.B, pid int, field string) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	_, rest, _ := strings.Cut(string(text), field+":")
 	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
 	if err != nil {
 		b.Fatal(err)
