@@ -17,10 +17,10 @@ entry() {
 	esac
 }
 
+# A download that was cut off does nothing: what is done stands in a function, which is called at the very end.
+main() {
 config=${XDG_CONFIG_HOME:-$HOME/.config}
-mac=
 if [ "$(uname -s)" = Darwin ]; then
-	mac=1
 	config="$HOME/Library/Application Support"
 fi
 case $client in
@@ -56,15 +56,22 @@ import json, os, sys, tempfile
 path = os.path.realpath(sys.argv[1])
 new = json.loads(os.environ["BOBBIN_NEW"])
 try:
-    old = json.load(open(path, encoding="utf-8"))
+    with open(path, encoding="utf-8") as f:
+        old = json.load(f)
+    if not isinstance(old, dict) or any(not isinstance(old.get(key, value), type(value)) for key, value in new.items()):
+        raise ValueError
 except ValueError:
-    sys.exit("bobbin: %s is not plain JSON; put this into it yourself:\n%s" % (path, json.dumps(new, indent=2)))
+    sys.exit("bobbin: %s is not plain JSON of that client; put this into it yourself:\n%s" % (path, json.dumps(new, indent=2)))
 for key, value in new.items():
-    if isinstance(value, dict):
-        old.setdefault(key, {}).update(value)
-    else:
-        have = old.setdefault(key, [])
+    have = old.setdefault(key, type(value)())
+    if isinstance(value, list):
         have.extend(v for v in value if v not in have)
+        continue
+    for name, entry in value.items():  # a token that was put into it stays
+        was = have.get(name)
+        if "env" in entry and isinstance(was, dict) and isinstance(was.get("env"), dict):
+            entry["env"].update(was["env"])
+        have[name] = entry
 fd, tmp = tempfile.mkstemp(dir=os.path.dirname(path))
 with os.fdopen(fd, "w", encoding="utf-8") as f:
     json.dump(old, f, indent=2, ensure_ascii=False)
@@ -76,18 +83,26 @@ elif command -v node >/dev/null 2>&1; then
 	BOBBIN_NEW=$new node - "$file" <<'MERGE'
 const fs = require("fs");
 const path = fs.realpathSync(process.argv[2]), add = JSON.parse(process.env.BOBBIN_NEW);
+const kind = (v) => (Array.isArray(v) ? "list" : v === null ? "null" : typeof v);
 let old;
 try {
 	old = JSON.parse(fs.readFileSync(path, "utf8"));
+	if (kind(old) !== "object" || Object.entries(add).some(([key, value]) => kind(key in old ? old[key] : value) !== kind(value))) throw 0;
 } catch {
-	console.error(`bobbin: ${path} is not plain JSON; put this into it yourself:\n${JSON.stringify(add, null, 2)}`);
+	console.error(`bobbin: ${path} is not plain JSON of that client; put this into it yourself:\n${JSON.stringify(add, null, 2)}`);
 	process.exit(1);
 }
 for (const [key, value] of Object.entries(add)) {
 	if (Array.isArray(value)) {
-		old[key] = old[key] || [];
-		for (const v of value) if (!old[key].some((o) => o.id === v.id)) old[key].push(v);
-	} else old[key] = { ...old[key], ...value };
+		old[key] ??= [];
+		for (const v of value) if (!old[key].some((o) => o?.id === v.id)) old[key].push(v);
+		continue;
+	}
+	old[key] ??= {};
+	for (const [name, entry] of Object.entries(value)) {
+		if (entry.env) entry.env = { ...entry.env, ...old[key][name]?.env }; // a token that was put into it stays
+		old[key][name] = entry;
+	}
 }
 const tmp = `${path}.bobbin-${process.pid}`;
 fs.writeFileSync(tmp, JSON.stringify(old, null, 2) + "\n", { mode: fs.statSync(path).mode & 0o777 });
@@ -100,3 +115,6 @@ else
 fi
 say "$name is in $file"
 say "next: $next"
+}
+
+main

@@ -5,14 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"bobbin/gateway"
 	"bobbin/schemas"
 )
 
@@ -125,52 +121,5 @@ func TestStdio_Limits(t *testing.T) {
 	err := h.Stdio(t.Context(), ann, "", strings.NewReader(strings.Repeat("x", 5<<20)+"\n"), io.Discard)
 	if schemas.CodeOf(err) != schemas.CodeTooLarge {
 		t.Errorf("a line of 5 MiB: %v", err)
-	}
-}
-
-func TestInstall(t *testing.T) {
-	h := start(t, func(o *gateway.Options) { o.Program = []string{"/usr/bin/bobbin", "--data", "/srv/data"} })
-	secret := h.token(ann)
-	for _, client := range []string{"", "claude-desktop", "claude-code", "vscode", "cursor"} {
-		code, head, body := send(t, "GET", h.url+"/api/mcp/config.json?thread=t1&client="+client, "", "")
-		if code != 200 || head.Get("Content-Type") != "application/json" || !strings.Contains(body, h.url+"/gateway/t1/mcp") || strings.Contains(body, secret[:16]) {
-			t.Errorf("%s: %d %s", client, code, body)
-		}
-	}
-	code, _, script := send(t, "GET", h.url+"/api/mcp/install.sh?thread=t1", "", "")
-	if code != 200 || strings.Contains(script, secret[:16]) || !strings.HasPrefix(script, "#!/bin/sh\n") {
-		t.Fatalf("%d %s", code, script)
-	}
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no shell")
-	}
-	home := t.TempDir()
-	for client, file := range map[string]string{"claude-desktop": ".config/Claude/claude_desktop_config.json", "claude-code": ".claude.json", "vscode": ".config/Code/User/mcp.json", "cursor": ".cursor/mcp.json"} {
-		full := filepath.Join(home, filepath.FromSlash(file))
-		for _, before := range []string{"", `{"mcpServers":{"other":{"command":"x"}},"servers":{"other":{"command":"x"}},"inputs":[{"id":"other"}],"theme":"dark"}`} {
-			if before != "" {
-				if err := os.WriteFile(full, []byte(before), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 2 { // again changes nothing
-				cmd := exec.Command(sh, "-s", client)
-				cmd.Stdin, cmd.Env = strings.NewReader(script), []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Fatalf("%s: %v %s", client, err, out)
-				}
-			}
-			got, err := os.ReadFile(full)
-			if err != nil || strings.Count(string(got), h.url+"/gateway/t1/mcp") != 1 || strings.Count(string(got), `"bobbin-t1"`) != 1 {
-				t.Errorf("%s: %v %s", client, err, got)
-			}
-			if before != "" && (!strings.Contains(string(got), `"dark"`) || !strings.Contains(string(got), `"other"`)) {
-				t.Errorf("%s lost what was there: %s", client, got)
-			}
-			if info, err := os.Stat(full); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%s may be read by others: %v", client, info.Mode())
-			}
-		}
 	}
 }
