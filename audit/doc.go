@@ -8,4 +8,7 @@
 //
 // A record is in the kernel when [Log.Append] returns, so a killed process loses none, and on the disk about a second
 // later, so a power cut loses at most that second. Several processes may write one log.
+//
+// Concurrent records of a thread share one write(2), by the caller whose turn it is. While records keep coming and [Log.Run]
+// runs, the file's lock and the knowledge that it is still the file of that name are kept for two milliseconds.
 package audit

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -126,14 +126,15 @@ func appendUnit(b []byte, unit rune) []byte {
 
 // link is what chains a line to its neighbours.
 type link struct {
-	Seq    int64            `json:"seq"`
-	Thread schemas.ThreadID `json:"thread"`
-	Torn   int64            `json:"torn"`
-	Prev   string           `json:"prev"`
-	Hash   string           `json:"hash"`
+	Seq    int64
+	Thread schemas.ThreadID
+	Torn   int64
+	Prev   string
+	Hash   string
 }
 
-// readLink reads a line without its newline; ok is false unless its hash is right.
+// readLink reads a line without its newline; ok is false unless its hash is right and its members stand where appendLine
+// puts them. A quote inside of a text is escaped, so none can pass for a member.
 func readLink(line []byte) (l link, ok bool) {
 	cut := len(line) - hashTail
 	if cut < len(seqMark) || !bytes.HasPrefix(line[cut:], []byte(hashMark)) || !bytes.HasSuffix(line, []byte(`"}`)) {
@@ -147,10 +148,31 @@ func readLink(line []byte) (l link, ok bool) {
 	if string(sum[:]) != string(line[cut+len(hashMark):len(line)-2]) {
 		return link{}, false
 	}
-	if json.Unmarshal(line, &l) != nil || l.Hash != string(sum[:]) || l.Seq < 1 || l.Seq > maxSeq || l.Torn < 0 {
+	l.Hash = string(sum[:])
+	body, isRecord := strings.CutPrefix(string(line[:cut]), seqMark)
+	seq, body, hasTime := strings.Cut(body, `,"at":"`)
+	_, body, hasThread := strings.Cut(body, `","thread":"`)
+	thread, _, _ := strings.Cut(body, `"`)
+	l.Thread = schemas.ThreadID(thread)
+	at := strings.LastIndex(body, `,"prev":"`)
+	if !isRecord || !hasTime || !hasThread || at < 0 {
 		return link{}, false
 	}
-	return l, true
+	l.Prev, ok = strings.CutSuffix(body[at+len(`,"prev":"`):], `"`)
+	if _, torn, has := strings.Cut(body[:at], `,"torn":`); has {
+		l.Torn = count(torn)
+	}
+	l.Seq = count(seq)
+	return l, ok && l.Seq > 0 && l.Torn >= 0
+}
+
+// count reads a number up to maxSeq; everything else is -1.
+func count(digits string) int64 {
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n > maxSeq {
+		return -1
+	}
+	return int64(n)
 }
 
 // unfinished reports whether line can be what a crash left of a record: its beginning, or zeros where the file system

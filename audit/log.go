@@ -34,7 +34,9 @@ type Log struct {
 	opt     Options
 	threads sync.Map // schemas.ThreadID → *thread
 	clock   atomic.Int64
-	lines   sync.Pool // *[]byte
+	lines   sync.Pool    // *[]byte
+	entries sync.Pool    // *entry
+	leases  chan *thread // to whom ends them
 
 	mu   sync.Mutex // taken only when a file is opened or closed
 	open []*thread
@@ -57,50 +59,46 @@ func Open(users *durable.Dir, opt Options) (*Log, error) {
 	if opt.Interval <= 0 {
 		opt.Interval = time.Second
 	}
-	return &Log{users: users, opt: opt, lines: sync.Pool{New: func() any { return new([]byte) }}}, nil
+	return &Log{
+		users: users, opt: opt,
+		lines:   sync.Pool{New: func() any { return new([]byte) }},
+		entries: sync.Pool{New: newEntry},
+		leases:  make(chan *thread),
+	}, nil
 }
 
 // Append adds one record and returns it with Seq, Prev and Hash set, and At if it was zero. When it returns without an
 // error the record is in the kernel. After an error nothing was recorded, and what was to be recorded must not happen: the
 // error is a *schemas.Error with words. A record of more than 16 KiB is cut in Detail, then in Args.
 //
-// It waits for other writers of the thread until ctx ends, at most 5 s.
+// It waits for other writers of the thread until ctx ends, at most 5 s; a record that is being written by then is waited for.
 func (l *Log) Append(ctx context.Context, rec schemas.Record) (schemas.Record, error) {
-	if !rec.Thread.Valid() {
+	t := l.thread(rec.Thread)
+	if t == nil {
 		return schemas.Record{}, badThread()
 	}
-	t := l.thread(rec.Thread)
-	if err := t.take(ctx); err != nil {
-		return schemas.Record{}, unwritable(err)
-	}
-	defer t.give()
-	if err := l.enter(ctx, t); err != nil {
-		return schemas.Record{}, unwritable(err)
-	}
-	defer unlock(t.file)
-
-	buf := l.lines.Get().(*[]byte)
-	defer l.lines.Put(buf)
-	line, err := l.encode((*buf)[:0], t, &rec)
+	e := l.entries.Get().(*entry)
+	e.rec, e.err = rec, nil
+	t.join(e)
+	l.settle(ctx, t, e)
+	rec, err := e.rec, e.err
+	e.rec = schemas.Record{}
+	l.entries.Put(e) // only now: after a panic somebody may still settle it
 	if err != nil {
 		return schemas.Record{}, err
 	}
-	*buf = line
-	if err := t.write(line); err != nil {
-		return schemas.Record{}, unwritable(err)
-	}
-	t.seq, t.hash, t.torn, t.cut = rec.Seq, rec.Hash, 0, false
-	t.dirty.Store(true)
 	return rec, nil
 }
 
-func (l *Log) encode(b []byte, t *thread, rec *schemas.Record) ([]byte, error) {
+// encode adds the line of rec to b and moves tip on. After an error both are as before.
+func (l *Log) encode(b []byte, tip *tip, rec *schemas.Record) ([]byte, error) {
 	if rec.At.IsZero() {
 		rec.At = l.opt.Now()
 	}
 	rec.At = rec.At.UTC().Round(0)
-	rec.Seq, rec.Prev, rec.Torn = t.seq+1, t.hash, int(t.torn)
-	if t.cut {
+	rec.Seq, rec.Prev, rec.Torn = tip.seq+1, tip.hash, int(tip.torn)
+	before := len(b)
+	if tip.cut {
 		b = append(b, '\n')
 	}
 	start := len(b)
@@ -112,8 +110,9 @@ func (l *Log) encode(b []byte, t *thread, rec *schemas.Record) ([]byte, error) {
 		}
 	}
 	if len(b)-start > maxLine {
-		return nil, &schemas.Error{Code: schemas.CodeTooLarge, Text: "the audit record is too long", Hint: "use shorter names"}
+		return b[:before], &schemas.Error{Code: schemas.CodeTooLarge, Text: "the audit record is too long", Hint: "use shorter names"}
 	}
+	*tip = after(rec)
 	return b, nil
 }
 
@@ -134,9 +133,13 @@ func shorten(text string, over int) string {
 	return ""
 }
 
+// thread gives nil for what is no thread's id.
 func (l *Log) thread(id schemas.ThreadID) *thread {
 	if t, ok := l.threads.Load(id); ok {
 		return t.(*thread)
+	}
+	if !id.Valid() {
+		return nil
 	}
 	t, _ := l.threads.LoadOrStore(id, &thread{id: id, turn: make(chan struct{}, 1)})
 	return t.(*thread)

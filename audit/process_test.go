@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,11 +34,25 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	if limit := os.Getenv("AUDIT_TEST_FSIZE"); limit != "" {
-		full(log, limit)
-		return
+	switch do := os.Getenv("AUDIT_TEST_DO"); do {
+	case "write":
+		write(log)
+	case "full":
+		full(log)
+	case "full group":
+		fullGroup(log, root)
+	case "share":
+		share(log)
+	default:
+		panic(do)
 	}
-	write(log)
+}
+
+// child is this binary as another process that writes to root.
+func child(t *testing.T, root, do string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "AUDIT_TEST_ROOT="+root, "AUDIT_TEST_DO="+do)
+	return cmd
 }
 
 // write appends from several goroutines and tells each record that is in, until it is killed.
@@ -48,7 +61,7 @@ func write(log *audit.Log) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = log.Run(ctx) })
 	var mu sync.Mutex
-	for range 4 {
+	for range 8 {
 		wg.Go(func() {
 			for {
 				rec, err := log.Append(ctx, sample("a"))
@@ -74,8 +87,7 @@ func TestKill_NothingIsLostOrForked(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			for time.Now().Before(deadline) {
-				cmd := exec.Command(os.Args[0])
-				cmd.Env = append(os.Environ(), "AUDIT_TEST_ROOT="+root)
+				cmd := child(t, root, "write")
 				out, err := cmd.StdoutPipe()
 				if err != nil || cmd.Start() != nil {
 					t.Error("no writer")
@@ -138,16 +150,17 @@ func TestKill_NothingIsLostOrForked(t *testing.T) {
 	t.Logf("%d kills, %d records, verdict %q", kills, v.Records, v.Why)
 }
 
-// full appends until the file may not grow any more, then frees some room.
-func full(log *audit.Log, limit string) {
-	ctx := context.Background()
-	size, _ := strconv.ParseUint(limit, 10, 64)
-	set := func(cur uint64) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: cur, Max: 1 << 30}); err != nil {
-			panic(err)
-		}
+// limit lets no file of this process grow beyond size.
+func limit(size uint64) {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: 1 << 30}); err != nil {
+		panic(err)
 	}
-	set(size)
+}
+
+// full appends until the file may not grow any more, then frees some room.
+func full(log *audit.Log) {
+	ctx := context.Background()
+	limit(10000)
 	n := 0
 	for {
 		rec, err := log.Append(ctx, sample("a"))
@@ -160,16 +173,14 @@ func full(log *audit.Log, limit string) {
 	if _, err := log.Append(ctx, sample("a")); err == nil {
 		panic("still full, but it was taken")
 	}
-	set(1 << 30)
+	limit(1 << 30)
 	rec, err := log.Append(ctx, sample("a"))
 	fmt.Println(rec.Seq, err)
 }
 
 func TestAppend_DiskFull(t *testing.T) {
 	root := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "AUDIT_TEST_ROOT="+root, "AUDIT_TEST_FSIZE=10000")
-	out, err := cmd.CombinedOutput()
+	out, err := child(t, root, "full").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -186,21 +197,32 @@ func TestAppend_DiskFull(t *testing.T) {
 	}
 }
 
+// lockAs takes the lock of thread a's log as another process would.
+func lockAs(root string) (release func(), err error) {
+	f, err := os.Open(logFile(root, "a"))
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = f.Close() }, syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+}
+
+func hold(t testing.TB, root string) (release func()) {
+	t.Helper()
+	release, err := lockAs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
 func TestAppend_OtherProcessHangs(t *testing.T) {
 	root := t.TempDir()
 	log := open(t, root, audit.Options{})
 	add(t, log, sample("a"))
-	f, err := os.Open(logFile(root, "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	defer hold(t, root)()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = log.Append(ctx, sample("a"))
+	_, err := log.Append(ctx, sample("a"))
 	var e *schemas.Error
 	if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Hint == "" {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,8 +20,11 @@ const (
 )
 
 // Run brings what was appended to the disk, once an interval, and after that notes the last synced record in audit.head. It
-// returns nil when ctx ends, after a last sync, and closes the files; Append works on, without syncs. Start it once.
+// returns nil when ctx ends, after a last sync, and closes the files; Append works on, slower and without syncs. Start it once.
 func (l *Log) Run(ctx context.Context) error {
+	var leases sync.WaitGroup
+	leases.Go(func() { l.release(ctx) })
+	defer leases.Wait()
 	tick := time.NewTicker(l.opt.Interval)
 	defer tick.Stop()
 	for {
@@ -60,7 +64,7 @@ func (l *Log) syncThread(ctx context.Context, t *thread) error {
 		return err
 	}
 	t.dirty.Store(false)
-	file, path, h := t.file, t.path, head{Seq: t.seq, Hash: t.hash}
+	file, path, h := t.file, t.path, head{Seq: t.tip.seq, Hash: t.tip.hash}
 	t.give()
 	// Without the turn: writers do not wait for the disk. A file that is closed meanwhile is synced through a new handle.
 	err := os.ErrClosed

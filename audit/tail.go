@@ -19,6 +19,7 @@ const (
 	maxBlock   = 1 << 20
 	maxTail    = 1000     // records
 	maxHeld    = 4 << 20  // bytes of lines that Tail decodes
+	maxScan    = 64 << 20 // bytes that Tail looks through
 	maxRead    = 64 << 10 // bytes of one line that we read
 )
 
@@ -77,8 +78,8 @@ func endOf(data []byte, whole bool) (end ending, ok bool) {
 	return end, true
 }
 
-// Tail gives the last n records of a thread, at most 1000, newest first. Lines that are no records are passed over; Verify
-// tells about them. A thread without a log has none.
+// Tail gives the last n records of a thread, at most 1000, newest first, and fewer where they are not within the last 64 MiB or
+// have more than 4 MiB. Lines that are no records are passed over; Verify tells about them. A thread without a log has none.
 func (l *Log) Tail(ctx context.Context, id schemas.ThreadID, n int) ([]schemas.Record, error) {
 	f, size, err := l.openRead(id)
 	if f == nil || err != nil {
@@ -92,7 +93,7 @@ func (l *Log) Tail(ctx context.Context, id schemas.ThreadID, n int) ([]schemas.R
 		held  int
 		block = make([]byte, maxRead)
 	)
-	for at := size; at > 0 && len(found) < n && held < maxHeld; {
+	for at := size; at > max(0, size-maxScan) && len(found) < n && held < maxHeld; {
 		if err := ctx.Err(); err != nil {
 			return nil, unreadable(err)
 		}

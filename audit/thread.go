@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,16 +21,32 @@ type thread struct {
 	dirty atomic.Bool  // written since the last sync
 	used  atomic.Int64 // Log.clock of the last use, to close the oldest
 
-	turn chan struct{} // a mutex that can be waited for with a context
-	file *os.File      // nil while closed
-	path string
-	info fs.FileInfo // which file it is
-	size int64       // of the file when we last looked, under the lock
-	seq  int64       // of the last record
+	mu    sync.Mutex
+	queue []*entry // oldest first
+
+	turn  chan struct{} // a mutex that can be waited for with a context
+	file  *os.File      // nil while closed
+	path  string
+	info  fs.FileInfo // which file it is
+	size  int64       // of the file when we last looked, under the lock
+	tip   tip
+	spare []*entry // an empty queue
+
+	lease  time.Time // until when the lock is kept between groups; zero if it is not
+	rest   time.Time // until when there is no new lease
+	last   time.Time // of the last group
+	streak int       // groups before it that each came soon after another
+}
+
+// tip is what the next line follows.
+type tip struct {
+	seq  int64 // of the last record
 	hash string
-	torn int64 // bytes after the last record that a crash left
+	torn int64 // bytes after it that a crash left
 	cut  bool  // the last byte is no newline
 }
+
+func after(rec *schemas.Record) tip { return tip{seq: rec.Seq, hash: rec.Hash} }
 
 func (t *thread) take(ctx context.Context) error {
 	select {
@@ -51,47 +68,53 @@ func (t *thread) give() { <-t.turn }
 
 func (t *thread) close() {
 	if t.file != nil {
+		t.unlock()         // closing would leave it to a child process that is just being started
 		_ = t.file.Close() // what was written is in the kernel already; Run reports a failing disk
 		t.file, t.info = nil, nil
 	}
 }
 
-// write adds line. A part of it that a full disk left is taken back, so that an error means "not recorded".
-func (t *thread) write(line []byte) error {
-	n, err := t.file.Write(line)
-	if err == nil {
-		t.size += int64(n)
-		return nil
-	}
-	if n > 0 {
+// write adds lines and says how many of their bytes are in the file. What a full disk took of them is taken back, so that an
+// error means "not recorded".
+func (t *thread) write(lines []byte) (stays int, err error) {
+	n, err := t.file.Write(lines)
+	if err != nil && n > 0 {
 		if cutErr := t.file.Truncate(t.size); cutErr != nil {
 			t.size = -1 // look again
-			err = errors.Join(err, cutErr)
+			return n, errors.Join(err, cutErr)
 		}
+		n = 0
 	}
-	return err
+	t.size += int64(n)
+	if n > 0 {
+		t.dirty.Store(true)
+	}
+	return n, err
 }
 
 // enter opens the thread's log if need be, locks it against other processes and brings seq and hash up to date. After nil
 // the caller holds the lock of t.file.
-func (l *Log) enter(ctx context.Context, t *thread) error {
+func (l *Log) enter(ctx context.Context, t *thread, now, until time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	t.used.Store(l.clock.Add(1))
+	if t.leased(now) {
+		return nil
+	}
 	for range 8 { // each round after the first means that somebody replaced the file just now
 		if t.file == nil {
 			if err := l.openLog(t); err != nil {
 				return err
 			}
 		}
-		if err := lock(ctx, t.file); err != nil {
+		if err := lock(ctx, t.file, until); err != nil {
 			return err
 		}
-		info, err := os.Lstat(t.path)
-		if err == nil && os.SameFile(info, t.info) {
-			if info.Size() != t.size {
-				if err := t.reload(info.Size()); err != nil {
+		if size, same := look(t.path, t.info); same {
+			if size != t.size {
+				t.rest = now.Add(shareTime)
+				if err := t.reload(size); err != nil {
 					unlock(t.file)
 					return err
 				}
@@ -103,15 +126,15 @@ func (l *Log) enter(ctx context.Context, t *thread) error {
 	return errors.New("the file is replaced again and again")
 }
 
-func lock(ctx context.Context, f *os.File) error {
+func lock(ctx context.Context, f *os.File, until time.Time) error {
 	ok, err := tryLock(f)
 	if ok || err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	// A writer holds it for some 10 µs.
-	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 3*time.Millisecond) {
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, askTime) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -143,7 +166,7 @@ func (l *Log) openLog(t *thread) error {
 	}
 	head, _ := readHead(dir) // a bad one is Verify's to tell
 	t.file, t.path, t.info = f, path, info
-	t.size, t.seq, t.hash, t.torn, t.cut = 0, head.Seq, head.Hash, 0, false
+	t.size, t.tip = 0, tip{seq: head.Seq, hash: head.Hash}
 	l.keep(t)
 	return nil
 }
@@ -200,9 +223,17 @@ func (t *thread) reload(size int64) error {
 	if err != nil {
 		return err
 	}
-	if end.last.Seq >= t.seq {
-		t.seq, t.hash = end.last.Seq, end.last.Hash
+	if end.last.Seq >= t.tip.seq {
+		t.tip.seq, t.tip.hash = end.last.Seq, end.last.Hash
 	}
-	t.size, t.torn, t.cut = size, end.torn, end.cut
+	t.size, t.tip.torn, t.tip.cut = size, end.torn, end.cut
 	return nil
+}
+
+func lstat(path string, info fs.FileInfo) (size int64, same bool) {
+	now, err := os.Lstat(path)
+	if err != nil {
+		return 0, false
+	}
+	return now.Size(), os.SameFile(now, info)
 }

@@ -2,11 +2,9 @@ package audit_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,54 +225,4 @@ func FuzzVerify(f *testing.F) {
 			t.Fatalf("%+v, before %+v", after, before)
 		}
 	})
-}
-
-func BenchmarkAppend(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		same bool
-	}{{"threads", false}, {"one thread", true}} {
-		b.Run(c.name, func(b *testing.B) {
-			log := open(b, b.TempDir(), audit.Options{})
-			stop := running(b, log)
-			defer stop()
-			b.ReportAllocs()
-			var next atomic.Int64
-			b.RunParallel(func(p *testing.PB) {
-				rec := sample("a")
-				if !c.same {
-					rec.Thread = schemas.ThreadID(fmt.Sprint("t", next.Add(1)))
-				}
-				for p.Next() {
-					add(b, log, rec)
-				}
-			})
-		})
-	}
-}
-
-// BenchmarkWrite is the system call alone, to compare with BenchmarkAppend.
-func BenchmarkWrite(b *testing.B) {
-	f, err := os.OpenFile(b.TempDir()+"/x", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	line := make([]byte, 450)
-	for b.Loop() {
-		if _, err := f.Write(line); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkVerify(b *testing.B) {
-	root, lines := built(b, 1000)
-	log := open(b, root, audit.Options{})
-	b.SetBytes(int64(len(bytes.Join(lines, nil))))
-	for b.Loop() {
-		if v := verify(b, log, "a"); !v.OK {
-			b.Fatal(v)
-		}
-	}
 }
