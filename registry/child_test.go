@@ -130,6 +130,10 @@ func (p *processes) Launch(_ context.Context, l schemas.Launch) (io.ReadWriteClo
 	return c, nil
 }
 
+func (c *process) SetWriteDeadline(t time.Time) error {
+	return c.WriteCloser.(*os.File).SetWriteDeadline(t)
+}
+
 func (c *process) PID() int { return c.cmd.Process.Pid }
 
 func (c *process) Stderr() string {

@@ -15,23 +15,33 @@ const (
 	writeBatch  = 64 << 10 // queued messages go out together up to this size
 	maxUnsent   = 1024     // messages
 	sampleBytes = 200
+
+	direct  = 100 * time.Millisecond // that a caller spends at most writing
+	batches = 4                      // the most of them
 )
 
 // pipe speaks newline-delimited JSON-RPC with a child process. One goroutine
-// reads; one more writes while there is something to write.
+// reads. A caller writes its request itself, and what others queued meanwhile;
+// what the child does not take at once goes on on a goroutine of its own, as
+// does everything where a write cannot be given up.
 type pipe struct {
 	mux
 	s       *Session
 	rw      io.ReadWriteCloser
+	limited limited   // rw, if its writes can be bounded
+	until   time.Time // what they are bounded by; of who writes
 	max     int
 	stall   time.Duration
-	writing bool        // under mux.mu, as is unsent
+	writing bool        // somebody does; under mux.mu, as is unsent
 	unsent  []*outgoing // oldest first
 	size    int         // bytes in unsent
 
 	garbage int    // the read loop's
 	sample  string // under mux.mu
 }
+
+// limited is a pipe whose writes can be given up in the middle.
+type limited interface{ SetWriteDeadline(time.Time) error }
 
 type outgoing struct {
 	data    []byte
@@ -40,6 +50,9 @@ type outgoing struct {
 
 func newPipe(s *Session, rw io.ReadWriteCloser, limit int, stall time.Duration) *pipe {
 	p := &pipe{mux: mux{waiting: map[int64]*waiter{}}, s: s, rw: rw, max: limit, stall: stall}
+	if l, ok := rw.(limited); ok && l.SetWriteDeadline(time.Time{}) == nil { // on Windows pipes have none
+		p.limited = l
+	}
 	s.run(p.read)
 	return p
 }
@@ -53,10 +66,13 @@ func (p *pipe) roundTrip(ctx context.Context, r *request) (json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.send(r.encode(id, p.s.meta))
+	out, mine, err := p.queue(r.encode(id, p.s.meta))
 	if err != nil {
 		p.drop(id)
 		return nil, err
+	}
+	if mine {
+		p.writeSome()
 	}
 	a, answered := w.wait(ctx, r)
 	if answered {
@@ -70,36 +86,43 @@ func (p *pipe) roundTrip(ctx context.Context, r *request) (json.RawMessage, erro
 		return nil, notSent(ctx.Err())
 	}
 	if waiting && r.hand == nil { // initialize must not be cancelled (2025-11-25, basic/utilities/cancellation)
-		_, _ = p.send(cancelMessage(id))
+		_ = p.send(cancelMessage(id))
 	}
 	return nil, lost(ctx.Err())
 }
 
 func (p *pipe) notify(_ context.Context, message []byte, _ *handshake) error {
-	_, err := p.send(message)
+	return p.send(message)
+}
+
+// send sees to it that one line is written, and never blocks.
+func (p *pipe) send(line []byte) error {
+	_, mine, err := p.queue(line)
+	if mine {
+		p.writeOn(nil)
+	}
 	return err
 }
 
-// send queues one line and never blocks.
-func (p *pipe) send(line []byte) (*outgoing, error) {
+// queue adds one line to what is to be written. mine says that nobody writes
+// now, and the caller has to.
+func (p *pipe) queue(line []byte) (out *outgoing, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.over != nil:
-		return nil, notSent(p.over)
+		return nil, false, notSent(p.over)
 	case len(line) > p.max:
-		return nil, notSent(fmt.Errorf("request above %d bytes", p.max))
+		return nil, false, notSent(fmt.Errorf("request above %d bytes", p.max))
 	case len(p.unsent) >= maxUnsent || p.size+len(line) > 2*p.max:
-		return nil, notSent(ErrStuck)
+		return nil, false, notSent(ErrStuck)
 	}
 	p.s.see(true, line)
-	out := &outgoing{data: line}
+	out = &outgoing{data: line}
 	p.unsent = append(p.unsent, out)
 	p.size += len(line)
-	if !p.writing {
-		p.writing = p.s.run(p.write)
-	}
-	return out, nil
+	mine, p.writing = !p.writing, true
+	return out, mine, nil
 }
 
 // revoke takes back a message that no byte was written of.
@@ -119,16 +142,52 @@ func (p *pipe) revoke(out *outgoing) bool {
 	return true
 }
 
-// write empties the queue and ends. A write that takes longer than the stall
-// limit ends the session: half a line cannot be taken back.
-func (p *pipe) write() {
-	watch := time.AfterFunc(p.stall, func() { p.end(ErrStuck) })
-	defer watch.Stop()
-	for {
+// writeSome writes what waits, for a moment, and leaves the rest to a goroutine.
+func (p *pipe) writeSome() {
+	if p.limited == nil {
+		p.writeOn(nil)
+		return
+	}
+	for range batches {
 		data := p.batch()
 		if data == nil {
 			return
 		}
+		if now := time.Now(); p.until.Sub(now) < direct/2 { // not with each message: it costs as much as a short write
+			p.until = now.Add(direct)
+			_ = p.limited.SetWriteDeadline(p.until)
+		}
+		if n, err := p.rw.Write(data); err != nil {
+			p.writeOn(data[n:]) // which meets the error again, if the time was not all
+			return
+		}
+	}
+	p.writeOn(nil)
+}
+
+// writeOn writes the rest of a message and what waits behind it, on a goroutine.
+func (p *pipe) writeOn(rest []byte) {
+	if !p.s.run(func() { p.write(rest) }) { // the session is closing
+		p.mu.Lock()
+		p.writing = false
+		p.mu.Unlock()
+	}
+}
+
+// write empties the queue and ends. A write that takes longer than the stall
+// limit ends the session: half a line cannot be taken back.
+func (p *pipe) write(rest []byte) {
+	watch := time.AfterFunc(p.stall, func() { p.end(ErrStuck) })
+	defer watch.Stop()
+	if p.limited != nil {
+		p.until = time.Time{}
+		_ = p.limited.SetWriteDeadline(p.until)
+	}
+	data := rest
+	if len(rest) == 0 {
+		data = p.batch()
+	}
+	for ; data != nil; data = p.batch() {
 		watch.Reset(p.stall)
 		if _, err := p.rw.Write(data); err != nil {
 			p.end(fmt.Errorf("writing to the server: %w", err))
@@ -187,7 +246,7 @@ func (p *pipe) message(line []byte) error {
 	case e.id == nil && string(e.method) == `"notifications/progress"` && p.progressed(e.params):
 	case e.id == nil && string(e.method) == logMethod && p.logged(e.params):
 	default:
-		p.s.incoming(e, func(reply []byte) { _, _ = p.send(reply) })
+		p.s.incoming(e, func(reply []byte) { _ = p.send(reply) })
 	}
 	return nil
 }

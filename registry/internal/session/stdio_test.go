@@ -1,6 +1,8 @@
 package session_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bobbin/registry/internal/session"
@@ -177,6 +180,10 @@ func TestStdio_LineUpToTheLimit(t *testing.T) {
 // A server that stops reading must hold no caller beyond its context, and is
 // given up after the write limit.
 func TestStdio_NeverReads(t *testing.T) {
+	synctest.Test(t, neverReads)
+}
+
+func neverReads(t *testing.T) {
 	f := &fake{t: t}
 	near, far := net.Pipe()
 	defer far.Close()
@@ -215,6 +222,49 @@ func TestStdio_NeverReads(t *testing.T) {
 	if !errors.Is(s.Err(), session.ErrStuck) {
 		t.Errorf("ended by %v", s.Err())
 	}
+}
+
+// A server that stops reading in the middle of a message and goes on later gets it whole, and what was sent meanwhile behind it; who
+// only sends does not wait for it.
+func TestStdio_ReadsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{t: t}
+		near, far := net.Pipe()
+		defer far.Close()
+		go func() {
+			buf := make([]byte, 4096)
+			n, _ := far.Read(buf) // initialize
+			f.handle(buf[:n-1], func(s string) { _, _ = io.WriteString(far, s+"\n") })
+			n, _ = far.Read(buf) // initialized
+			f.handle(buf[:n-1], nil)
+			n, _ = far.Read(buf[:20])
+			time.Sleep(5 * time.Second)
+			r := bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(buf[:n])), far))
+			for {
+				line, err := r.ReadBytes('\n')
+				if err != nil {
+					return
+				}
+				f.handle(line, func(s string) { _, _ = io.WriteString(far, s+"\n") })
+			}
+		}()
+		s := open(t, session.Options{Stdio: &child{Conn: near}})
+		synctest.Wait()
+		var wg sync.WaitGroup
+		for _, size := range []int{10, 3000, 100} {
+			wg.Go(func() {
+				args := `{"a":"` + strings.Repeat("z", size) + `"}`
+				if got, err := s.Call(t.Context(), "echo", json.RawMessage(args), nil); err != nil || !strings.Contains(string(got), strings.Repeat("z", size)) {
+					t.Errorf("%d: %s, %v", size, got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestStdio_DiesDuringCall(t *testing.T) {
