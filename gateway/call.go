@@ -178,12 +178,12 @@ func (x *exchange) readResource(ctx context.Context) outcome {
 	if uri == "" {
 		return wrong(codeParams, "uri is missing")
 	}
-	server, err := x.whose(ctx, uri)
+	server, at, err := x.whose(ctx, uri)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
 	if server != "" {
-		res, err := x.g.opt.Resources.ReadResource(ctx, x.caller, server, uri)
+		res, err := x.g.opt.Resources.ReadResource(ctx, x.caller, server, at)
 		if err == nil {
 			return x.cached(res.Raw)
 		}
@@ -255,11 +255,14 @@ func (x *exchange) complete(ctx context.Context) outcome {
 		if err != nil {
 			return x.failed(ctx, err)
 		}
-		i := slices.IndexFunc(all, func(r schemas.Resource) bool { return r.URI == in.Ref.URI })
+		i := slices.IndexFunc(all, func(l located) bool {
+			only, at := named(in.Ref.URI)
+			return l.URI == at && (only == "" || only == l.Server)
+		})
 		if i < 0 {
 			return wrong(codeParams, "no such resource here")
 		}
-		want.Server, want.Template = all[i].Server, in.Ref.URI
+		want.Server, want.Template = all[i].Server, all[i].URI
 	default:
 		return wrong(codeParams, "ref is a prompt or a resource")
 	}

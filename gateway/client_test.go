@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,12 +107,23 @@ func TestClient(t *testing.T) {
 				t.Errorf("called as %+v, %s", last.Caller, last.Origin)
 			}
 			read := mcp.ReadResourceRequest{}
-			for uri, want := range map[string]string{"test://a": "of s", "test://t/7/data": "of z"} {
+			for uri, want := range map[string]string{"test://a": "of s", "bobbin:s:test://a": "of s", "bobbin:z:test://a": "of z", "test://t/7/data": "of z", "bobbin:z:test://t/7/data": "of z"} {
 				read.Params.URI = uri
 				res, err := cl.ReadResource(t.Context(), read)
 				if err != nil || res.Contents[0].(mcp.TextResourceContents).Text != want {
 					t.Errorf("%s: %v %+v", uri, err, res)
 				}
+			}
+			var places []string
+			if all, err := cl.ListResources(t.Context(), mcp.ListResourcesRequest{}); err != nil {
+				t.Error(err)
+			} else {
+				for _, r := range all.Resources {
+					places = append(places, r.URI)
+				}
+			}
+			if !slices.Equal(places, []string{"test://a", "bobbin:z:test://a"}) {
+				t.Errorf("resources at %q", places)
 			}
 			get := mcp.GetPromptRequest{}
 			for name, want := range map[string]string{"hello": "s.hello bob", "z.both": "z.both bob"} {

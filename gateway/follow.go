@@ -15,14 +15,14 @@ func (x *exchange) subscribe(ctx context.Context) outcome {
 	if uri == "" {
 		return wrong(codeParams, "uri is missing")
 	}
-	server, err := x.whose(ctx, uri)
+	server, at, err := x.whose(ctx, uri)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
 	if server == "" {
 		return outcome{fault: &fault{code: codeNoResource, text: "no such resource here", data: encode(map[string]string{"uri": uri})}}
 	}
-	updates, stop, err := x.g.opt.Resources.Follow(ctx, x.caller, server, uri)
+	updates, stop, err := x.g.opt.Resources.Follow(ctx, x.caller, server, at)
 	if e, ok := errors.AsType[*schemas.Error](err); ok && e.Code == schemas.CodeMissing {
 		return wrong(codeParams, words(e))
 	}

@@ -93,7 +93,7 @@ type Gateway struct {
 	wg       sync.WaitGroup
 
 	frames        sync.Pool // *[]byte
-	seenResources recent[schemas.Resource]
+	seenResources recent[located]
 	seenPrompts   recent[prompted]
 }
 

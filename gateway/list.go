@@ -96,24 +96,46 @@ func (x *exchange) page(member string, n int, item func(int) []byte) outcome {
 	return outcome{result: append(b, '}')}
 }
 
-// resources gives those of this client's servers; of an address that two servers have, the first one's.
-func (x *exchange) resources(ctx context.Context) ([]schemas.Resource, error) {
+// resources gives those of this client's servers. An address that two servers have is the first one's, since links in results mean
+// no other; the second's goes with the server's name in front, by which any resource can be asked for.
+func (x *exchange) resources(ctx context.Context) ([]located, error) {
 	all, err := x.g.opt.Resources.Resources(ctx, x.caller)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
-	var list []schemas.Resource
+	var list []located
 	for _, r := range all {
-		if x.server == "" || r.Server == x.server {
-			if !seen[r.URI] {
-				list = append(list, r)
-			}
-			seen[r.URI] = true
+		l := located{r, r.URI}
+		if seen[l.at] || strings.HasPrefix(l.at, namedHead) {
+			l.at = namedHead + l.Server + ":" + l.URI
+		}
+		if !seen[l.at] && (x.server == "" || r.Server == x.server) {
+			seen[l.at] = true
+			list = append(list, l)
 		}
 	}
 	x.g.seenResources.put(x.identity, list)
 	return list, nil
+}
+
+// namedHead begins an address with a server's name in front.
+const namedHead = "bobbin:"
+
+// located is a resource with the address that clients have of it.
+type located struct {
+	schemas.Resource
+	at string
+}
+
+// named takes the server's name off an address; "" if there is none in front.
+func named(uri string) (server, at string) {
+	if rest, ok := strings.CutPrefix(uri, namedHead); ok {
+		if server, at, ok := strings.Cut(rest, ":"); ok {
+			return server, at
+		}
+	}
+	return "", uri
 }
 
 func (x *exchange) listResources(ctx context.Context, templates bool) outcome {
@@ -121,12 +143,18 @@ func (x *exchange) listResources(ctx context.Context, templates bool) outcome {
 	if err != nil {
 		return x.failed(ctx, err)
 	}
-	all = slices.DeleteFunc(all, func(r schemas.Resource) bool { return r.Template != templates })
-	member := "resources"
+	all = slices.DeleteFunc(all, func(l located) bool { return l.Template != templates })
+	member, address := "resources", "uri"
 	if templates {
-		member = "resourceTemplates"
+		member, address = "resourceTemplates", "uriTemplate"
 	}
-	return x.page(member, len(all), func(i int) []byte { return object(all[i].Raw, "") })
+	return x.page(member, len(all), func(i int) []byte {
+		l := all[i]
+		if l.at == l.URI {
+			return object(l.Raw, "", "")
+		}
+		return object(l.Raw, address, l.at)
+	})
 }
 
 // prompted is a prompt with the name that clients call it by.
@@ -166,21 +194,21 @@ func (x *exchange) listPrompts(ctx context.Context) outcome {
 	return x.page("prompts", len(all), func(i int) []byte {
 		p := all[i]
 		if p.Raw != nil {
-			return object(p.Raw, p.name)
+			return object(p.Raw, "name", p.name)
 		}
 		return encode(map[string]any{"name": p.name, "description": p.Description})
 	})
 }
 
-// object copies an object of a server with its texts cleaned, and another name if one is given. Members whose meaning for people
+// object copies an object of a server with its texts cleaned, and another value of the member that clients know it by, if one is given. Members whose meaning for people
 // is not known here stay as they are.
-func object(raw json.RawMessage, name string) []byte {
+func object(raw json.RawMessage, key, value string) []byte {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(raw, &o) != nil || o == nil {
 		return []byte("{}")
 	}
-	if name != "" {
-		o["name"] = quote(name)
+	if key != "" {
+		o[key] = quote(value)
 	}
 	for _, key := range []string{"title", "description"} {
 		var text string
@@ -220,38 +248,36 @@ func (x *exchange) known(ctx context.Context, name string) (prompted, bool, erro
 	return prompted{}, false, nil
 }
 
-// whose says which server has a resource: by its own address, else by a template that it fits.
-func (x *exchange) whose(ctx context.Context, uri string) (string, error) {
-	if server := owner(x.g.seenResources.get(x.identity), uri); server != "" {
-		return server, nil
+// whose says which server has a resource and where: by its own address, else by a template that it fits.
+func (x *exchange) whose(ctx context.Context, uri string) (server, at string, err error) {
+	if server, at = owner(x.g.seenResources.get(x.identity), uri); server != "" {
+		return server, at, nil
 	}
 	all, err := x.resources(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	server := owner(all, uri)
-	if server == "" {
-		server = x.server // it may know more than it lists
+	if server, at = owner(all, uri); server == "" {
+		server, at = x.server, uri // it may know more than it lists
 	}
-	return server, nil
+	return server, at, nil
 }
 
-func owner(all []schemas.Resource, uri string) string {
-	for _, r := range all {
-		if !r.Template && r.URI == uri {
-			return r.Server
-		}
-	}
-	best := ""
-	fixed := -1
-	for _, r := range all {
-		if r.Template {
-			if n, ok := fits(r.URI, uri); ok && n > fixed {
-				best, fixed = r.Server, n
+func owner(all []located, uri string) (server, at string) {
+	only, at := named(uri)
+	most := -1
+	for _, l := range all {
+		switch {
+		case only != "" && l.Server != only:
+		case !l.Template && l.URI == at:
+			return l.Server, at
+		case l.Template:
+			if n, ok := fits(l.URI, at); ok && n > most {
+				server, most = l.Server, n
 			}
 		}
 	}
-	return best
+	return server, at
 }
 
 const (
