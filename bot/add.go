@@ -59,7 +59,7 @@ func (b *Bot) imported(ctx context.Context, t desk.Turn, file string, data []byt
 	}
 	notes := in.Notes
 	if in.Repaired != "" && !slices.ContainsFunc(notes, func(n schemas.Note) bool { return n.Kind == schemas.NoteRepair }) {
-		notes = append([]schemas.Note{{Kind: schemas.NoteRepair, Text: "the text was broken; what is shown is its mended form, please compare"}}, notes...)
+		notes = append([]schemas.Note{{Kind: schemas.NoteRepair, Text: "the text was broken; the diff shows how I read it, so compare the two"}}, notes...)
 	}
 	return b.propose(ctx, t, schemas.Edit{Put: in.Servers, Inputs: in.Inputs, Notes: notes, Source: source})
 }

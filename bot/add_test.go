@@ -171,7 +171,7 @@ func TestConfirm_Conflict(t *testing.T) {
 	w.have("boss", schemas.Server{Name: "other", Command: "o"})
 	again := w.press(alice(), card, "Confirm")
 	wantCode(t, again, schemas.CodeConflict)
-	want(t, again, "please review again", "1 added: github", "1 other server stays as it is: other")
+	want(t, again, "this is the change as it would be now", "1 added: github", "1 other server stays as it is: other")
 	if len(w.vault) != 0 || w.touched != 0 {
 		t.Errorf("vault %v, touched %d after a conflict", w.vault, w.touched)
 	}
@@ -219,6 +219,11 @@ func TestConfirm_NeedsFailedStarting(t *testing.T) {
 	want(t, w.say(alice(), "/mcp list"), "theirs | needs K |  | @boss | ask @boss to give it")
 	w.state["a"] = schemas.Status{State: schemas.Failed, Why: "exited with 1: Error: Cannot find module 'undici'"}
 	want(t, w.say(alice(), "/mcp reload a"), "a failed: exited with 1: Error: Cannot find module 'undici' · /mcp doctor a")
+	// What refused the start names the next step; the command is not to blame.
+	w.state["a"] = schemas.Status{State: schemas.Failed, Why: "the container engine has no image x; build it", Fix: "build it: bobbin sandbox build"}
+	r := w.say(alice(), "/mcp doctor a")
+	want(t, r, "a failed: the container engine has no image x", "next: build it: bobbin sandbox build, then /mcp reload a")
+	wantNot(t, r, "standard input", "/mcp edit a")
 	w.state["a"] = schemas.Status{State: schemas.Starting}
 	want(t, w.say(alice(), "/mcp reload a"), "a is still starting")
 }

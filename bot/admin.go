@@ -17,18 +17,6 @@ type operators interface {
 	Detach(ctx context.Context, caller schemas.Caller, name string) error
 }
 
-func (b *Bot) adminVerbs() []verb {
-	const m = schemas.Member
-	name := func(kind string) []Arg {
-		return []Arg{{Name: "name", Hint: "the server's name", Kind: kind, Required: true}}
-	}
-	return []verb{
-		{Verb{"admin list", "admin list", "List the operator's servers that this thread may use", "", m, nil}, true, false, b.adminList},
-		{Verb{"admin attach", "admin attach <name>", "Let this thread use one of the operator's servers", "Short: `/mcp attach`. Its calls run with the operator's credentials, under this thread's rules.", m, name("admin")}, false, true, b.adminAttach},
-		{Verb{"admin detach", "admin detach <name>", "Stop using one of the operator's servers here", "Short: `/mcp detach`.", m, name("server")}, false, true, b.adminDetach},
-	}
-}
-
 func noOperator() error {
 	return &schemas.Error{Code: schemas.CodeMissing, Text: "the operator has no servers here", Hint: "add one of your own with `/mcp add` or `/mcp connect`"}
 }

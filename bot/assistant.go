@@ -39,53 +39,6 @@ type setting interface {
 	Usage(context.Context, schemas.Caller) (own, thread schemas.Usage, err error)
 }
 
-// chatVerbs are the assistant's own. Their names begin with "chat", which is their group in all doors.
-func (b *Bot) chatVerbs() []verb {
-	const m, g = schemas.Member, schemas.Guest
-	return []verb{
-		{Verb{"chat model", "model [name]", "Show which models there are, or choose one for this thread", "A manager chooses.", m,
-			[]Arg{{Name: "name", Hint: "such as anthropic/claude-sonnet-5", Kind: "model"}}}, false, false, b.chatModel},
-		{Verb{"chat mode", "mode [mentioned|always|off]", "Show or choose when the assistant answers in this thread",
-			"mentioned: when a message mentions it or replies to it. A manager chooses.", m,
-			[]Arg{{Name: "mode", Hint: "mentioned, always or off", Options: modeNames()}}}, false, false, b.chatMode},
-		{Verb{"chat usage", "usage", "Show what you and this thread spent on the model", "", m, nil}, false, false, b.chatUsage},
-		{Verb{"chat stop", "stop", "Stop the answer that is under way, with its tool calls", "Your own; a manager stops any.", m, nil}, false, true, b.chatStop},
-		{Verb{"chat reset", "reset", "Forget the conversation of this thread; servers and rules stay", "A manager confirms.", m, nil}, false, true, b.chatReset},
-		{Verb{"chat help", "help", "Say what the assistant can do", "", g, nil}, false, false, b.chatHelp},
-	}
-}
-
-// ChatVerbs lists the verbs of /chat in the order of its help, with names as they stand behind it: a Request's Verb has "chat " in
-// front of them.
-func (b *Bot) ChatVerbs() []Verb {
-	all := make([]Verb, len(b.chat))
-	for i, v := range b.chat {
-		all[i] = v.Verb
-		all[i].Name = strings.TrimPrefix(v.Name, "chat ")
-	}
-	return all
-}
-
-// line is how a verb is typed, with its arguments.
-func (v *verb) line() string {
-	if strings.HasPrefix(v.Name, "chat ") {
-		return "/chat " + v.Usage
-	}
-	return "/mcp " + v.Usage
-}
-
-// slash is how a verb is typed.
-func slash(name string) string {
-	if strings.HasPrefix(name, "chat ") {
-		return "/" + name
-	}
-	return "/mcp " + name
-}
-
-func modeNames() []string {
-	return []string{string(schemas.ChatMentioned), string(schemas.ChatAlways), string(schemas.ChatOff)}
-}
-
 // models gives what there is to choose from; none also without an assistant.
 func (b *Bot) models(ctx context.Context, thread schemas.ThreadID) ([]schemas.Model, error) {
 	if b.opt.Assistant == nil {
@@ -263,7 +216,7 @@ func (b *Bot) chatHelp(ctx context.Context, t desk.Turn) (Reply, error) {
 		return Reply{}, err
 	}
 	tab := &Table{}
-	for _, v := range b.chat {
+	for _, v := range b.lines.Chat {
 		tab.Rows = append(tab.Rows, Row{Cells: []string{"`/chat " + v.Usage + "`", v.Summary}})
 	}
 	first := noModel

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bobbin/bot/internal/line"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -135,19 +136,19 @@ func (b *Bot) completeChat(ctx context.Context, c schemas.Caller, line string) (
 // candidates are the words that may follow those typed already.
 func (b *Bot) candidates(ctx context.Context, c schemas.Caller, before []string) []string {
 	var all []string
-	for _, v := range b.verbs {
+	for _, v := range b.lines.MCP {
 		ws := strings.Fields(v.Name)
 		if c.Role < v.Role || len(before) >= len(ws) || !slices.Equal(ws[:len(before)], before) {
 			continue
 		}
 		all = append(all, ws[len(before)])
 	}
-	v, given := b.find(before)
+	v, given := b.lines.Find(before)
 	if v == nil || len(before) == 0 || c.Role < v.Role {
 		return all
 	}
 	if v.Name == "help" && len(given) == 0 {
-		return append(slices.Sorted(maps.Keys(topics())), "verbs")
+		return append(slices.Sorted(maps.Keys(line.Topics())), "verbs")
 	}
 	if len(given) >= len(v.Args) {
 		return all

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bobbin/bot/internal/desk"
+	"bobbin/bot/internal/line"
 	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
@@ -146,8 +147,8 @@ type Options struct {
 // Bot answers requests of all threads. It is safe for concurrent use; what goes on after a reply runs inside Run.
 type Bot struct {
 	opt   Options
-	verbs []verb
-	chat  []verb // of /chat
+	lines line.Table
+	verbs map[string]verb // by name
 	desk  *desk.Desk
 	shown newest
 	signs signing
@@ -184,9 +185,10 @@ func New(opt Options) *Bot {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	b := &Bot{opt: opt, own: ownTools(),
+	b := &Bot{opt: opt, own: ownTools(), lines: line.New(),
 		desk: desk.New(desk.Options{Journal: opt.Journal, CardTTL: opt.CardTTL, Now: opt.Now, Log: opt.Log})}
-	b.verbs, b.chat = b.table(), b.chatVerbs()
+	b.verbs = b.runs()
+	match(b.lines, b.verbs)
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}
 	b.here.rosters, b.here.seen = map[*roster]struct{}{}, map[holder]sight{}
 	b.shown.edits, b.shown.held = map[schemas.ThreadID]lastEdit{}, map[string]string{}

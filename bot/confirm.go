@@ -104,7 +104,7 @@ func (b *Bot) again(ctx context.Context, t desk.Turn, edit schemas.Edit, p schem
 		return Reply{}, err
 	}
 	r.Bad, r.Code = true, schemas.CodeConflict
-	r.Blocks = append([]Block{{Text: "the config changed meanwhile, so nothing was done; this is the change as it would be now, please review again"}}, r.Blocks...)
+	r.Blocks = append([]Block{{Text: "the config changed meanwhile, so nothing was done; this is the change as it would be now"}}, r.Blocks...)
 	return r, nil
 }
 

@@ -31,17 +31,6 @@ type entries interface {
 
 const tokenMost = 365 * 24 * time.Hour
 
-func (b *Bot) gatewayVerbs() []verb {
-	const m = schemas.Member
-	return []verb{
-		{Verb{"gateway token", "gateway token [name] [time]", "Make a token by which your MCP client uses this thread's tools", "It is shown once, to you alone. Calls with it run as you, under this thread's rules.\n`/mcp gateway token laptop 30d` makes one that ends after 30 days.", m,
-			[]Arg{{Name: "name", Hint: "what to call it: laptop"}, {Name: "time", Hint: "12h, 30d; left out: until it is revoked"}}}, false, true, b.gatewayToken},
-		{Verb{"gateway show", "gateway show", "List your tokens, and where clients reach this thread", "", m, nil}, true, false, b.gatewayShow},
-		{Verb{"gateway revoke", "gateway revoke <id>", "End a token at once", "`/mcp gateway show` lists the ids.", m,
-			[]Arg{{Name: "id", Hint: "from /mcp gateway show", Required: true}}}, false, true, b.gatewayRevoke},
-	}
-}
-
 func (b *Bot) noGateway() error {
 	return &schemas.Error{Code: schemas.CodeMissing, Text: "this bobbin lends no tools to other clients"}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bobbin/bot/internal/desk"
+	"bobbin/bot/internal/line"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -38,14 +39,14 @@ func (b *Bot) command(r Request) string {
 	switch text := strings.Fields(r.Text); {
 	case r.Action != nil:
 		return "press"
-	case r.Verb == "" && len(text) > 0 && text[0] == "/mcp":
+	case r.Verb == "" && len(text) > 0 && strings.EqualFold(text[0], "/mcp"):
 		typed = text[1:]
-	case r.Verb == "" && len(text) > 0 && text[0] == "/chat":
+	case r.Verb == "" && len(text) > 0 && strings.EqualFold(text[0], "/chat"):
 		return "chat"
 	case r.Verb == "":
 		return "message"
 	}
-	if v, _ := b.find(typed); v != nil {
+	if v, _ := b.lines.Find(typed); v != nil {
 		return "mcp " + v.Name
 	}
 	return "mcp"
@@ -59,9 +60,9 @@ func (b *Bot) route(ctx context.Context, t desk.Turn, r Request) (Reply, error) 
 	case r.Action != nil:
 		return b.desk.Press(ctx, t, *r.Action)
 	case r.Verb != "":
-		v, rest := b.find(strings.Fields(r.Verb))
+		v, rest := b.lines.Find(strings.Fields(r.Verb))
 		if v == nil || len(rest) > 0 {
-			return Reply{}, b.unknownVerb(r.Verb)
+			return Reply{}, b.lines.Unknown(r.Verb)
 		}
 		return b.invoke(ctx, t, v)
 	}
@@ -76,28 +77,28 @@ func (b *Bot) text(ctx context.Context, t desk.Turn, text string) (Reply, error)
 	text = strings.TrimSpace(text)
 	command, rest := words.CutSpace(text)
 	switch {
-	case command == "/mcp":
-		v, args, err := b.parse(rest)
+	case strings.EqualFold(command, "/mcp"): // phones begin a line with a capital
+		v, args, err := b.lines.Parse(rest)
 		if err != nil {
 			return Reply{}, err
 		}
 		t.Args = args
 		return b.invoke(ctx, t, v)
-	case command == "/chat":
-		v, args, err := b.parse("chat " + cmp.Or(rest, "help"))
+	case strings.EqualFold(command, "/chat"):
+		v, args, err := b.lines.Parse("chat " + cmp.Or(rest, "help"))
 		if err != nil {
 			return Reply{}, err
 		}
 		t.Args = args
 		return b.invoke(ctx, t, v)
-	case command == "/help":
+	case strings.EqualFold(command, "/help"):
 		return b.line(ctx, t, "help", map[string]string{"topic": rest})
 	case strings.HasPrefix(text, "/"):
-		return Reply{}, words.Invalid("I know no such command", "`/mcp help` lists what there is")
+		return Reply{}, b.lines.NoCommand(text)
 	case b.brought(ctx, t, text) != nil:
 		t.File = b.brought(ctx, t, text)
 		return b.line(ctx, t, "upload", nil)
-	case looksLikeConfig(text):
+	case line.Config(text):
 		return b.line(ctx, t, "add-json", map[string]string{"json": text})
 	case text == "" && len(t.Files) == 0:
 		return b.Welcome(ctx, t.Caller), nil
@@ -127,13 +128,13 @@ func (b *Bot) stray(ctx context.Context, c schemas.Caller, text string) (Reply, 
 
 // line runs a verb by its name, as if it had been typed.
 func (b *Bot) line(ctx context.Context, t desk.Turn, name string, args map[string]string) (Reply, error) {
-	v, _ := b.find(strings.Fields(name))
+	v, _ := b.lines.Find(strings.Fields(name))
 	t.Args = args
 	return b.invoke(ctx, t, v)
 }
 
 // invoke checks the role, asks for what is missing, writes down what was asked for, and runs the verb.
-func (b *Bot) invoke(ctx context.Context, t desk.Turn, v *verb) (Reply, error) {
+func (b *Bot) invoke(ctx context.Context, t desk.Turn, v *line.Verb) (Reply, error) {
 	if t.Caller.Role < v.Role {
 		return Reply{}, desk.Guest()
 	}
@@ -142,20 +143,21 @@ func (b *Bot) invoke(ctx context.Context, t desk.Turn, v *verb) (Reply, error) {
 			return b.askArgs(ctx, t, v), nil
 		}
 	}
-	if v.audited {
-		if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: slash(v.Name)}); err != nil {
+	run := b.verbs[v.Name]
+	if run.audited {
+		if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventAsked, Detail: line.Slash(v.Name)}); err != nil {
 			return Reply{}, err
 		}
 	}
-	return v.run(ctx, t)
+	return run.run(ctx, t)
 }
 
 // askArgs turns a command's missing arguments into a form.
-func (b *Bot) askArgs(ctx context.Context, t desk.Turn, v *verb) Reply {
-	form := &Form{Title: slash(v.Name)}
+func (b *Bot) askArgs(ctx context.Context, t desk.Turn, v *line.Verb) Reply {
+	form := &Form{Title: line.Slash(v.Name)}
 	for _, a := range v.Args {
 		if t.Arg(a.Name) == "" && a.Required {
-			f := Field{Name: a.Name, Label: a.Name, Hint: a.Hint, Kind: a.field(), Required: true}
+			f := Field{Name: a.Name, Label: a.Name, Hint: a.Hint, Kind: a.Field(), Required: true}
 			if a.Kind == "server" {
 				f.Hint = b.serverHint(ctx, t, a.Hint)
 			}
@@ -170,7 +172,7 @@ func (b *Bot) askArgs(ctx context.Context, t desk.Turn, v *verb) Reply {
 		}
 		for _, f := range form.Fields {
 			if strings.TrimSpace(a.Values[f.Name]) == "" {
-				return Reply{}, words.Invalid(f.Name+" is needed", "`"+v.line()+"`")
+				return Reply{}, words.Invalid(f.Name+" is needed", "`"+v.Line()+"`")
 			}
 			t2.Args[f.Name] = a.Values[f.Name]
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bobbin/bot/internal/desk"
+	"bobbin/bot/internal/line"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -17,10 +18,10 @@ func (b *Bot) download(ctx context.Context, t desk.Turn) (Reply, error) {
 	for _, w := range strings.Fields(t.Arg("format")) {
 		w = strings.TrimPrefix(strings.ToLower(w), "format:")
 		switch {
-		case slices.Contains(formats(), w):
+		case slices.Contains(line.Formats(), w):
 			format = w
 		case !strings.ContainsAny(w, "./\\"): // a path is for the door that saves the file
-			return Reply{}, words.NotFound("format", w, formats(), "claude, vscode, cursor, remote or client")
+			return Reply{}, words.NotFound("format", w, line.Formats(), "claude, vscode, cursor, remote or client")
 		}
 	}
 	if format == "client" {

@@ -40,18 +40,13 @@ func samplingRight() right {
 	}
 }
 
-// rightVerbs are the verbs of both.
-func (b *Bot) rightVerbs() []verb {
-	name := Arg{Name: "name", Hint: "a server, * and ? stand for more", Kind: "server", Required: true}
-	return []verb{
-		{Verb{"policy trust", "policy trust <server>", "Believe a server: its answers raise no new questions",
-			"After an answer of another server, tools that write ask although a rule allows them. A manager confirms.", schemas.Member, []Arg{name}}, false, true,
-			func(ctx context.Context, t desk.Turn) (Reply, error) { return b.giveRight(ctx, t, trustRight()) }},
-		{Verb{"policy untrust", "policy untrust <server>", "Take that back", "", schemas.Member, []Arg{name}}, false, true,
-			func(ctx context.Context, t desk.Turn) (Reply, error) { return b.takeRight(ctx, t, trustRight()) }},
-		{Verb{"policy sampling", "policy sampling <server> [off]", "Let a server ask the thread's model for words",
-			"The member whose call it is says yes each time. A manager confirms.", schemas.Member,
-			[]Arg{name, {Name: "off", Hint: "off: not any more", Options: []string{"off"}}}}, false, true, b.sampling},
+// rightVerb gives a right, or takes it back.
+func (b *Bot) rightVerb(x right, give bool) func(context.Context, desk.Turn) (Reply, error) {
+	return func(ctx context.Context, t desk.Turn) (Reply, error) {
+		if give {
+			return b.giveRight(ctx, t, x)
+		}
+		return b.takeRight(ctx, t, x)
 	}
 }
 

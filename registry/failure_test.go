@@ -89,6 +89,9 @@ func TestFailed_Words(t *testing.T) {
 	if st := h.status(one, "m"); st.State != schemas.Failed || st.Why[:len("missing is not installed here")] != "missing is not installed here" {
 		t.Errorf("%+v", st)
 	}
+	if st := h.status(one, "m"); st.Fix != "install it" {
+		t.Errorf("the launcher's next step is lost: %+v", st)
+	}
 	st := h.status(one, "r")
 	if st.State != schemas.Failed || !strings.Contains(st.Why, "bad token ***") || strings.Contains(st.Why, "\x1b") {
 		t.Errorf("%+v", st)

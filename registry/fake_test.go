@@ -311,7 +311,7 @@ func (l *launcher) Launch(ctx context.Context, in schemas.Launch) (io.ReadWriteC
 	l.launches = append(l.launches, in)
 	sc, ok := l.scripts[in.Command]
 	if !ok {
-		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: in.Command + " is not installed here"}
+		return nil, &schemas.Error{Code: schemas.CodeMissing, Text: in.Command + " is not installed here", Hint: "install it"}
 	}
 	here, there := net.Pipe()
 	c := &conn{Conn: here, pid: 1000 + len(l.launches), closed: make(chan struct{}), said: "exited with 1: " + sc.Crash}

@@ -161,7 +161,7 @@ func (i *instance) report(err error, lived time.Duration) {
 		return
 	}
 	i.ended("failed")
-	e := endEvent{inst: i, why: i.diagnose(err), stderr: i.stderr(), state: schemas.Failed, lived: lived}
+	e := endEvent{inst: i, why: i.diagnose(err), fix: fix(err), stderr: i.stderr(), state: schemas.Failed, lived: lived}
 	if i.def.Remote() && schemas.CodeOf(err) == schemas.CodeNeeds {
 		e.state = schemas.NeedsConnect
 	}
@@ -420,6 +420,14 @@ func (i *instance) pid() int {
 		return c.PID()
 	}
 	return 0
+}
+
+// fix is the next step that an error names.
+func fix(err error) string {
+	if known, ok := errors.AsType[*schemas.Error](err); ok {
+		return schemas.Clean(known.Hint, true)
+	}
+	return ""
 }
 
 // diagnose says in words for people why the server failed.

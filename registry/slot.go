@@ -39,6 +39,7 @@ type slot struct {
 	retry  time.Time
 	fault  string // why the last start or run failed
 	down   schemas.State
+	fix    string // the next step, as the one who refused named it
 	stderr string
 	meter  *meter
 }
@@ -84,7 +85,7 @@ func (s *slot) unlearn() {
 
 // heal forgets failures.
 func (s *slot) heal() {
-	s.fails, s.broken, s.fault, s.retry, s.down, s.stderr = 0, false, "", time.Time{}, "", ""
+	s.fails, s.broken, s.fault, s.fix, s.retry, s.down, s.stderr = 0, false, "", "", time.Time{}, "", ""
 }
 
 // end stops what runs at once, calls in flight included.

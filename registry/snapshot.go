@@ -127,7 +127,7 @@ func (t *thread) look(e schemas.Entry) *view {
 			st.Why = "the last start failed: " + s.fault
 		}
 	case s.fault != "":
-		st.State, st.Why = cmp.Or(s.down, schemas.Failed), s.fault
+		st.State, st.Why, st.Fix = cmp.Or(s.down, schemas.Failed), s.fault, s.fix
 		if st.State == schemas.Failed && !s.retry.IsZero() {
 			st.Why += "; tries again"
 		}

@@ -48,6 +48,7 @@ type (
 	endEvent struct {
 		inst   *instance
 		why    string // "" when it was asked to end
+		fix    string // the next step, where somebody named one
 		stderr string
 		state  schemas.State // Failed, NeedsConnect or Idle
 		lived  time.Duration // since it was ready; 0 when it never was
@@ -375,7 +376,7 @@ func (e readyEvent) handle(t *thread) {
 		s.dismiss(false)
 	}
 	s.inst, s.next = e.inst, nil
-	s.fault, s.down, s.why = "", "", ""
+	s.fault, s.fix, s.down, s.why = "", "", "", ""
 	t.adopt(s, e)
 	if old != nil {
 		old.drain()
@@ -441,7 +442,7 @@ func (e endEvent) handle(t *thread) {
 		return
 	}
 	t.r.opt.Log.Info("server failed", "thread", t.id, "server", e.inst.name, "why", e.why)
-	s.fault, s.stderr, s.down = e.why, e.stderr, e.state
+	s.fault, s.fix, s.stderr, s.down = e.why, e.fix, e.stderr, e.state
 	if e.lived >= fastFailure {
 		s.fails = 0
 	}

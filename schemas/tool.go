@@ -105,6 +105,7 @@ type Status struct {
 	OwnerName string
 	State     State
 	Why       string   // of failed: the reason with the stderr tail's telling line; of held: which tools
+	Fix       string   // of failed: the next step, as whoever refused the start named it; "" where nobody did
 	Needs     []string // input ids without a value
 	Pending   bool     // a changed definition waits while the approved one runs
 	Tools     int

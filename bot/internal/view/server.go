@@ -240,6 +240,9 @@ func Next(c schemas.Caller, e schemas.Entry, s schemas.Status) string {
 		}
 		return "give " + words.Clean(strings.Join(s.Needs, ", "))
 	case schemas.Failed:
+		if s.Fix != "" { // the command is not to blame
+			return words.Text(s.Fix) + ", then `/mcp reload " + name + "`"
+		}
 		if e.Remote() {
 			return "check the address and the key with `/mcp edit " + name + "`, then `/mcp reload " + name + "`"
 		}

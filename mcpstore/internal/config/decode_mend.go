@@ -11,7 +11,7 @@ import (
 type flaw struct {
 	at         int
 	text, hint string
-	said       string // what is told instead of "mended"
+	said       string // what is told instead, where nothing was wrong
 }
 
 // mended is what a scan of JSON text found. It never recurses, so that its depth is known before a parser that does.

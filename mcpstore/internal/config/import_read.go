@@ -81,7 +81,7 @@ func (r *reader) repairs() {
 	}
 	for _, f := range r.src.flaws {
 		n := count[f.text]
-		text := f.text + "; mended"
+		text := f.text // that it was mended is what the kind of the note says
 		if f.said != "" {
 			text = f.said
 		} else if n > 1 {
