@@ -76,7 +76,12 @@ func (opt Options) launcher(ctx context.Context, work *durable.Dir, contained fu
 	}
 	switch opt.Sandbox {
 	case "auto", "":
-		opt.Log.Info("local servers run as processes: there are no containers", "err", why)
+		short := why
+		if e, ok := errors.AsType[*schemas.Error](why); ok {
+			opt.Log.Debug("no containers", "err", why)
+			short = errors.New(e.Text)
+		}
+		opt.Log.Info("local servers run as processes, NOT isolated", "why", short)
 		fallthrough
 	case "process":
 		p, err := sandbox.NewProcess(sandbox.Options{Work: work, Log: opt.Log})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"bobbin/bot"
+	"bobbin/bot/web"
 	"bobbin/schemas"
 )
 
@@ -399,7 +401,7 @@ func TestScreenshot(t *testing.T) {
 	if *screenshot == "" {
 		t.Skip("no -screenshot file given")
 	}
-	s := start(t)
+	s := start(t, func(o *web.Options) { o.Inspector = http.NotFoundHandler() })
 	s.servers = []schemas.Status{
 		{Name: "files", Kind: schemas.Local, Owner: "alice", State: schemas.Ready, Tools: 11, Tokens: 1900},
 		{Name: "notes", Kind: schemas.Local, Owner: "bob", OwnerName: "bob", State: schemas.Needs, Needs: []string{"NOTES_KEY"}},

@@ -13,7 +13,7 @@ import (
 )
 
 func (m *Main) auditCommand() *cobra.Command {
-	c := &cobra.Command{Use: "audit", Short: "Look after the audit logs"}
+	c := &cobra.Command{Use: "audit", Short: "Look after the audit logs", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(&cobra.Command{
 		Use: "verify [THREAD…]", Short: "Check the hash chain of every thread, or of those named",
 		RunE: func(c *cobra.Command, args []string) error { return m.verify(c.Context(), args) },
@@ -45,7 +45,7 @@ func (m *Main) verify(ctx context.Context, names []string) error {
 		case err != nil:
 			return err
 		case v.OK:
-			_, _ = fmt.Fprintf(m.Out, "%s: %d records, the chain is whole\n", t, v.Records)
+			_, _ = fmt.Fprintf(m.Out, "%s: %s, the chain is whole\n", t, several(int(v.Records), "record"))
 		default:
 			broken++
 			_, _ = fmt.Fprintf(m.Out, "%s: the chain breaks at line %d: %s\n", t, v.Line, v.Why)

@@ -21,7 +21,7 @@ import (
 func (m *Main) chatCommand() *cobra.Command {
 	var thread, user string
 	c := &cobra.Command{
-		Use: "chat", Short: "Talk to bobbin in this terminal, or on a pipe", Args: cobra.NoArgs,
+		Use: "chat", Annotations: wires(), Short: "Talk to bobbin in this terminal, or on a pipe", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			caller := schemas.Caller{Thread: schemas.ThreadID(thread), Member: schemas.MemberID(user), Name: user, Door: schemas.DoorTerminal, Role: schemas.Owner, Operator: true}
 			if !caller.Thread.Valid() {

@@ -18,7 +18,7 @@ type containerFlags struct {
 }
 
 func (f *containerFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Image, "sandbox-image", "bobbin-sandbox", "image of the sandboxes; `bobbin sandbox build` makes the usual one (BOBBIN_SANDBOX_IMAGE)")
+	flags.StringVar(&f.Image, "sandbox-image", "bobbin-sandbox", "`image` of the sandboxes; bobbin sandbox build makes the usual one (BOBBIN_SANDBOX_IMAGE)")
 	flags.StringVar(&f.isolation, "sandbox-isolation", "member", "one container for each: member or server (BOBBIN_SANDBOX_ISOLATION)")
 	flags.StringVar(&f.Runtime, "sandbox-runtime", "", "the engine's runtime for sandboxes, such as runsc (BOBBIN_SANDBOX_RUNTIME)")
 	flags.StringVar(&f.CA, "sandbox-ca", "", "file with the certificates of this network's own authority, for programs in sandboxes (BOBBIN_SANDBOX_CA)")

@@ -53,7 +53,7 @@ func TestDoctor_Well(t *testing.T) {
 	if code != 0 {
 		t.Fatal(out)
 	}
-	shows(t, "a sound folder", out, `ok data .*/data, owned by`, "ok space", "ok vault opens", "ok files 1 threads with 1 servers can be read", `ok audit \d+ records, every chain is whole`, "ok page", "1 warning$")
+	shows(t, "a sound folder", out, `ok data .*/data, owned by`, "ok space", "ok vault opens", "ok files 1 thread with 1 server can be read", `ok audit \d+ records, every chain is whole`, "ok page", "1 warning$")
 	code, out = examine(t, data, nil, "--sandbox", "off", "--listen", "127.0.0.1:0", "--json")
 	var said struct {
 		OK     bool

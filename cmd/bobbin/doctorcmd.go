@@ -45,7 +45,7 @@ func (m *Main) doctorCommand() *cobra.Command {
 	var asJSON bool
 	d := &doctor{m: m, now: time.Now}
 	c := &cobra.Command{
-		Use: "doctor", Short: "Check this deployment, and say what to do about what is wrong", Args: cobra.NoArgs,
+		Use: "doctor", Annotations: wires(), Short: "Check this deployment, and say what to do about what is wrong", Args: cobra.NoArgs,
 		Long: "Looks at the data folder, the vault, audit logs, threads' files, the container engine, models, Discord and the public address, with the same\n" +
 			"flags and environment as bobbin serve. It mends nothing by itself, and may run beside it. The exit code is 1 if there is a problem.",
 		RunE: func(c *cobra.Command, _ []string) error { return d.run(c.Context(), asJSON) },
@@ -105,21 +105,22 @@ func (d *doctor) report(asJSON bool) error {
 }
 
 func summary(bad, warned int) string {
-	count := func(n int, word string) string {
-		if n == 1 {
-			return "1 " + word
-		}
-		return fmt.Sprintf("%d %ss", n, word)
-	}
 	switch {
 	case bad+warned == 0:
 		return "everything is well"
 	case bad == 0:
-		return count(warned, warning)
+		return several(warned, warning)
 	case warned == 0:
-		return count(bad, problem)
+		return several(bad, problem)
 	}
-	return count(bad, problem) + ", " + count(warned, warning)
+	return several(bad, problem) + ", " + several(warned, warning)
+}
+
+func several(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 func (d *doctor) say(state, check, hint, format string, args ...any) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -97,7 +96,7 @@ func (d *doctor) owned(path string, info fs.FileInfo) bool {
 		return nil
 	})
 	if wrong > 0 {
-		d.say(problem, "data", "chown -R "+me()+" "+path, "%d files belong to somebody else or cannot be read, such as %s", wrong, first)
+		d.say(problem, "data", "chown -R "+me()+" "+path, "%s not yours, or cannot be read, such as %s", several(wrong, "file"), first)
 	} else {
 		d.ok("data", "%s, owned by %s", path, me())
 	}
@@ -220,10 +219,10 @@ func (d *doctor) threads(ctx context.Context) {
 		records += v.Records
 	}
 	if wrong == 0 {
-		d.ok("files", "%d threads with %d servers can be read", len(ids), servers)
+		d.ok("files", "%s with %s can be read", several(len(ids), "thread"), several(servers, "server"))
 	}
 	if broken == 0 {
-		d.ok("audit", "%d records, every chain is whole", records)
+		d.ok("audit", "%s, every chain is whole", several(int(records), "record"))
 	}
 }
 
@@ -261,6 +260,6 @@ func (d *doctor) operated(ctx context.Context) {
 		d.say(warning, "mcps.yaml", "correct it in an editor", "%s", p)
 	}
 	if bad == 0 {
-		d.ok("mcps.yaml", "%s", fmt.Sprintf("%d servers", len(f.Servers)))
+		d.ok("mcps.yaml", "%s", several(len(f.Servers), "server"))
 	}
 }

@@ -20,7 +20,7 @@ func (m *Main) gatewayCommand() *cobra.Command {
 	var thread, user, server string
 	var stdio bool
 	c := &cobra.Command{
-		Use: "gateway --stdio --thread ID", Short: "Lend a thread's tools to the MCP client that started this program", Args: cobra.NoArgs,
+		Use: "gateway --stdio --thread ID", Annotations: wires(), Short: "Lend a thread's tools to the MCP client that started this program", Args: cobra.NoArgs,
 		Long: "Lends a thread's tools, resources and prompts to the MCP client that started this program, over its standard input and output.\n" +
 			"bobbin serve does the same over HTTP, for clients elsewhere: see /mcp gateway token.",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -62,7 +62,7 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	root.SetIn(m.In)
 	root.SetOut(m.Out)
 	root.SetErr(m.Err)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return 0
@@ -71,7 +71,10 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	}
 	f := failureOf(err)
 	if f.usage {
-		f.Text = meant(root, f.Text)
+		f.Text, f.Hint = meant(root, f.Text), c.CommandPath()+" --help lists its flags"
+		if c.HasAvailableSubCommands() {
+			f.Hint = c.CommandPath() + " --help lists commands and flags"
+		}
 	}
 	own, _, _ := strings.Cut(strings.Join(args, "\x00")+"\x00", "\x00--\x00") // a command line that is wrong was not read to its end
 	m.fail(f, m.JSON || slices.Contains(strings.Split(own, "\x00"), "--json"))
@@ -95,7 +98,7 @@ func failureOf(err error) failure {
 		return failure{Code: e.Code, Text: e.Text, Hint: e.Hint}
 	}
 	if errors.Is(err, errUsage) || strings.HasPrefix(err.Error(), "unknown ") {
-		return failure{Code: schemas.CodeInvalid, Text: strings.TrimPrefix(err.Error(), errUsage.Error()+": "), Hint: "bobbin --help lists commands and flags", usage: true}
+		return failure{Code: schemas.CodeInvalid, Text: strings.TrimPrefix(err.Error(), errUsage.Error()+": "), usage: true}
 	}
 	if errors.Is(err, context.Canceled) {
 		return failure{Code: schemas.CodeFailed, Text: "stopped"}
@@ -121,11 +124,14 @@ func meant(root *cobra.Command, text string) string {
 	if _, err := fmt.Sscanf(text, "unknown command %q for %q", &word, &of); err != nil {
 		return text
 	}
-	if of != root.Name() {
+	c, _, err := root.Find(strings.Fields(of)[1:])
+	if err != nil || !c.HasAvailableSubCommands() {
 		return of + " takes no word " + strconv.Quote(word)
 	}
-	if likely := root.SuggestionsFor(word); len(likely) > 0 {
-		text += "; did you mean " + root.Name() + " " + likely[0] + "?"
+	c.SuggestionsMinimumDistance = 2
+	text = fmt.Sprintf("unknown command %q", strings.TrimPrefix(of+" ", root.Name()+" ")+word)
+	if likely := c.SuggestionsFor(word); len(likely) > 0 {
+		text += "; did you mean " + of + " " + likely[0] + "?"
 	}
 	return text
 }
@@ -138,7 +144,11 @@ func unknownFlag(c *cobra.Command, err error) error {
 	if n := schemas.Nearest(name, known); ok && n != "" {
 		return usagef("%v; did you mean --%s?", err, n)
 	}
-	return usagef("%v", err)
+	text := err.Error()
+	if strings.HasPrefix(text, "invalid argument") { // behind it stands how Go would say why
+		text, _, _ = strings.Cut(text, ": ")
+	}
+	return usagef("%s", text)
 }
 
 // errUsage marks a wrong command line; errQuiet says that the words were already printed.
@@ -177,8 +187,22 @@ func (m *Main) command() *cobra.Command {
 	m.containers.add(f)
 	m.models.add(f)
 	root.SetFlagErrorFunc(unknownFlag)
+	briefly(root)
 	root.AddCommand(m.serveCommand(), m.chatCommand(), m.discordCommand(), m.gatewayCommand(), m.mcpCommand(), m.sessionCommand(), m.frameCommand(), m.proxyCommand(), m.sandboxCommand(), m.auditCommand(), m.doctorCommand(), m.schemaCommand(), m.versionCommand())
 	return root
+}
+
+// wires marks a command that opens everything: its help shows the flags of all commands.
+func wires() map[string]string { return map[string]string{"wires": "everything"} }
+
+// briefly keeps the flags of all commands out of the help of those that only some of them concern.
+func briefly(root *cobra.Command) {
+	root.SetUsageTemplate(root.UsageTemplate() + "{{if and .HasParent (not .Annotations)}}\nbobbin --help lists the flags of all commands, such as --data.\n{{end}}")
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = c != root && c.Annotations == nil })
+		help(c, args)
+	})
 }
 
 // open wires the rooms on the data folder.

@@ -18,7 +18,7 @@ func (m *Main) schemaCommand() *cobra.Command {
 		Use: "schema NAME", Short: "Print the JSON Schema of mcp, mcp_remote or policy, for your editor", ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || files[args[0]] == nil {
-				return usagef("name one of %s", strings.Join(names, ", "))
+				return usagef("which schema: one of %s", strings.Join(names, ", "))
 			}
 			_, err := m.Out.Write(files[args[0]])
 			return err

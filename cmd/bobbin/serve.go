@@ -28,7 +28,7 @@ func (m *Main) serveCommand() *cobra.Command {
 	var listen, user, public, metrics string
 	var flags discordFlags
 	c := &cobra.Command{
-		Use: "serve", Short: "Serve the local web page, and Discord when there is a token", Args: cobra.NoArgs,
+		Use: "serve", Annotations: wires(), Short: "Serve the local web page, and Discord when there is a token", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkUser(user); err != nil {
 				return err
