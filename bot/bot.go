@@ -8,6 +8,7 @@ import (
 
 	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/line"
+	"bobbin/bot/internal/own"
 	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
@@ -154,7 +155,7 @@ type Bot struct {
 	signs signing
 	here  presence
 	works works
-	own   []ownTool
+	own   []own.Tool
 }
 
 // New returns a Bot. It panics when a dependency is missing, since that is a mistake in the wiring.
@@ -185,7 +186,7 @@ func New(opt Options) *Bot {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	b := &Bot{opt: opt, own: ownTools(), lines: line.New(),
+	b := &Bot{opt: opt, own: own.Tools(), lines: line.New(),
 		desk: desk.New(desk.Options{Journal: opt.Journal, CardTTL: opt.CardTTL, Now: opt.Now, Log: opt.Log})}
 	b.verbs = b.runs()
 	match(b.lines, b.verbs)

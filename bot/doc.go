@@ -5,8 +5,8 @@
 // everything that a member does.
 //
 // What needs nothing of the rest is a room beneath, and can be read alone, from the bottom up: words (text, numbers, refusals), view
-// (what a door draws), form (JSON Schemas as forms), line (what can be typed; its table names every verb), desk (cards, questions,
-// notices, the record of who asked). What stays here turns on Options and on each other, and reads best along one of its ways:
+// (what a door draws), form (JSON Schemas as forms), line (what can be typed; its table names every verb), own (the tools that
+// bobbin itself offers to the assistant, as data), desk (cards, questions, notices, the record of who asked). What stays here turns on Options and on each other, and reads best along one of its ways:
 //
 //   - handle.go: a request finds its verb, verb.go: what it does.
 //   - A change of the config: add.go, bundle.go or past.go → propose.go, its card → confirm.go: record, secrets, commit → need.go and

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bobbin/bot/internal/desk"
+	"bobbin/bot/internal/own"
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
@@ -41,32 +42,10 @@ type connection struct {
 	Log     string   `json:"log,omitempty"` // the end of an installation's
 }
 
-// ownCall takes the arguments of a tool, checked against its schema already.
-func ownCall[T any](args json.RawMessage) (in T, err error) {
-	if len(args) == 0 {
-		args = json.RawMessage("{}")
-	}
-	if err := json.Unmarshal(args, &in); err != nil {
-		return in, words.Invalid("the arguments are no JSON object", "")
-	}
-	return in, nil
-}
-
-// result makes a tool's answer (MCP specification, CallToolResult).
-func result(v any, failed bool) (schemas.Result, error) {
-	js, err := json.Marshal(v)
-	if err != nil {
-		return schemas.Result{}, err
-	}
-	raw, err := json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": string(js)}},
-		"structuredContent": json.RawMessage(js), "isError": failed})
-	return schemas.Result{Raw: raw, IsError: failed}, err
-}
-
 // ownConnect is connect_external_mcp.
 func (b *Bot) ownConnect(ctx context.Context, call schemas.Call, wary string) (schemas.Result, error) {
 	c := call.Caller
-	in, err := ownCall[struct {
+	in, err := own.Read[struct {
 		Name, Command string
 		Args          []string
 		Env           map[string]string
@@ -79,7 +58,7 @@ func (b *Bot) ownConnect(ctx context.Context, call schemas.Call, wary string) (s
 	if err != nil {
 		return schemas.Result{}, err
 	}
-	edit.Source = ownConnect
+	edit.Source = own.Connect
 	s := edit.Put[0].Server
 	cfg, err := b.opt.Config.Load(ctx, c.Thread)
 	if err != nil {
@@ -133,8 +112,8 @@ func (b *Bot) ownDraft(name string, s schemas.Server, remember bool) (schemas.Ed
 	env, taken := maps.Clone(d.Server.Env), d.Server.Inputs()
 	var facts []Fact
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-		if s.Env[k] == mask {
-			return schemas.Edit{}, nil, masked(k)
+		if s.Env[k] == own.Mask {
+			return schemas.Edit{}, nil, own.Taken(k)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(env)) {
@@ -178,7 +157,7 @@ func (b *Bot) ownConnected(ctx context.Context, c schemas.Caller, s schemas.Serv
 		return schemas.Result{}, err
 	}
 	if len(all) == 0 {
-		return schemas.Result{}, &schemas.Error{Code: schemas.CodeNotFound, Text: words.Clean(s.Name) + " is gone again", Hint: ownList + " shows what there is"}
+		return schemas.Result{}, &schemas.Error{Code: schemas.CodeNotFound, Text: words.Clean(s.Name) + " is gone again", Hint: own.List + " shows what there is"}
 	}
 	one := all[0]
 	one.Log = log
@@ -197,11 +176,11 @@ func (b *Bot) ownConnected(ctx context.Context, c schemas.Caller, s schemas.Serv
 	case schemas.Ready, schemas.Held:
 		one.Message = "connected: " + words.Count(len(one.Tools), "tool", "tools")
 	case schemas.Starting:
-		one.Message = "stored, and still starting; " + ownList + " shows when it is connected"
+		one.Message = "stored, and still starting; " + own.List + " shows when it is connected"
 	default:
 		one.Message = "stored; " + view.Became(c, st)
 	}
-	return result(one, st.State == schemas.Failed)
+	return own.Result(one, st.State == schemas.Failed)
 }
 
 // started waits, for as long as a start may take, until a server is not starting any more.
@@ -373,13 +352,13 @@ func (b *Bot) ownList(ctx context.Context, c schemas.Caller) (schemas.Result, er
 	if err != nil {
 		return schemas.Result{}, err
 	}
-	return result(map[string]any{"connections": all}, false)
+	return own.Result(map[string]any{"connections": all}, false)
 }
 
 // ownDisconnect is disconnect_external_mcp.
 func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string) (schemas.Result, error) {
 	c := call.Caller
-	in, err := ownCall[struct {
+	in, err := own.Read[struct {
 		ID, Name string
 		Delete   bool
 	}](call.Args)
@@ -398,7 +377,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 		if in.Name != "" {
 			word = in.Name
 		}
-		return schemas.Result{}, words.NotFound("connection", word, names(cfg), ownList+" names them")
+		return schemas.Result{}, words.NotFound("connection", word, names(cfg), own.List+" names them")
 	}
 	e, t := cfg.Entries[i], desk.Turn{Caller: c, Tell: func(string) {}}
 	if err := mayChange(c, e); err != nil {
@@ -406,7 +385,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 	}
 	one := connection{ID: schemas.Slug(e.Name), Name: e.Name, Tools: []string{}}
 	if in.Delete {
-		r, err := b.propose(ctx, t, schemas.Edit{Remove: []string{e.Name}, Source: ownDisconnect})
+		r, err := b.propose(ctx, t, schemas.Edit{Remove: []string{e.Name}, Source: own.Disconnect})
 		if err != nil {
 			return schemas.Result{}, err
 		}
@@ -414,14 +393,14 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 			return schemas.Result{}, err
 		}
 		one.State, one.Message = "deleted", "the entry and its values are forgotten"
-		return result(one, false)
+		return own.Result(one, false)
 	}
 	one.State, one.Message = "disconnected", "its entry is kept, off"
 	if !e.Enabled {
 		one.Message = "it was disconnected already; its entry is kept, off"
-		return result(one, false)
+		return own.Result(one, false)
 	}
-	edit := schemas.Edit{Disable: []string{e.Name}, Source: ownDisconnect}
+	edit := schemas.Edit{Disable: []string{e.Name}, Source: own.Disconnect}
 	if wary != "" {
 		r, err := b.propose(ctx, t, edit)
 		if err != nil {
@@ -430,7 +409,7 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 		if _, err := b.desk.Wished(ctx, desk.Wish{Call: call, What: "switch off " + words.Clean(e.Name), Wary: wary}, r); err != nil {
 			return schemas.Result{}, err
 		}
-		return result(one, false)
+		return own.Result(one, false)
 	}
 	p, err := b.opt.Config.Propose(ctx, c, edit)
 	if err != nil {
@@ -449,5 +428,5 @@ func (b *Bot) ownDisconnect(ctx context.Context, call schemas.Call, wary string)
 	}
 	b.desk.Publish(Notice{Thread: c.Thread, Reply: Reply{Blocks: []Block{{
 		Text: words.Clean(e.Name) + " was switched off by the assistant, for " + words.At(c.Member, c.Name) + "; its entry stays · `/mcp enable " + words.Clean(e.Name) + "`"}}}}, "")
-	return result(one, false)
+	return own.Result(one, false)
 }

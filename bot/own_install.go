@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bobbin/bot/internal/desk"
+	"bobbin/bot/internal/own"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -18,7 +19,7 @@ const ownLog = 4000
 // ownInstall is auto_install_and_connect_mcp.
 func (b *Bot) ownInstall(ctx context.Context, call schemas.Call, wary string) (schemas.Result, error) {
 	c := call.Caller
-	in, err := ownCall[struct {
+	in, err := own.Read[struct {
 		Name    string
 		Install struct{ Type, Spec string }
 		Start   *struct {
@@ -43,8 +44,8 @@ func (b *Bot) ownInstall(ctx context.Context, call schemas.Call, wary string) (s
 		if strings.Contains(v, "${input:") {
 			return schemas.Result{}, words.Invalid("env "+k+": a value is given whole; leave it empty, and the member is asked for it", "")
 		}
-		if v == mask {
-			return schemas.Result{}, masked(k)
+		if v == own.Mask {
+			return schemas.Result{}, own.Taken(k)
 		}
 		if v != "" {
 			g.env[k] = v
@@ -74,7 +75,7 @@ func (b *Bot) ownInstall(ctx context.Context, call schemas.Call, wary string) (s
 	}
 	e, ok := cfg.Find(in.Name)
 	if !ok {
-		return result(connection{ID: schemas.Slug(in.Name), Name: in.Name, State: "not installed", Message: "NOT connected, nothing stored", Why: plain(end.Reply), Tools: []string{}, Log: log}, true)
+		return own.Result(connection{ID: schemas.Slug(in.Name), Name: in.Name, State: "not installed", Message: "NOT connected, nothing stored", Why: plain(end.Reply), Tools: []string{}, Log: log}, true)
 	}
 	return b.ownConnected(ctx, c, e.Server, true, log)
 }

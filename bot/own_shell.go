@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bobbin/bot/internal/desk"
+	"bobbin/bot/internal/own"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -16,7 +17,7 @@ const maxOutput = 16 << 10
 // ownShell is sandbox_shell_exec. The permission is looked at before the card and again before it runs.
 func (b *Bot) ownShell(ctx context.Context, call schemas.Call, tool schemas.Tool, wary string) (schemas.Result, error) {
 	c := call.Caller
-	in, err := ownCall[struct{ Command, Cwd string }](call.Args)
+	in, err := own.Read[struct{ Command, Cwd string }](call.Args)
 	if err != nil {
 		return schemas.Result{}, err
 	}
@@ -37,7 +38,7 @@ func (b *Bot) ownShell(ctx context.Context, call schemas.Call, tool schemas.Tool
 	}
 	stdout, cutOut := middle(words.Lines(res.Stdout), maxOutput)
 	stderr, cutErr := middle(words.Lines(res.Stderr), maxOutput)
-	return result(struct {
+	return own.Result(struct {
 		ExitCode  int    `json:"exitCode"`
 		Stdout    string `json:"stdout"`
 		Stderr    string `json:"stderr"`

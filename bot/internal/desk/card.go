@@ -147,6 +147,7 @@ func (d *Desk) Press(ctx context.Context, t Turn, a view.Action) (view.Reply, er
 	return reply, nil
 }
 
+// Gone refuses an answer to a card that is not open.
 func Gone() error {
 	return &schemas.Error{Code: schemas.CodeExpired, Text: "this card is no longer open: it was answered, or its time is over",
 		Hint: "run the command again, or see `/mcp list`"}
@@ -173,6 +174,7 @@ func RequesterOrManager(by schemas.Caller) func(schemas.Caller) error {
 	}
 }
 
+// ManagerOnly is the rule for what only a manager confirms.
 func ManagerOnly(c schemas.Caller) error {
 	if c.Manages() {
 		return nil

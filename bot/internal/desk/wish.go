@@ -204,4 +204,5 @@ func (d *Desk) follow(id string, w *bid, again bool) {
 	}
 }
 
+// PollStep is how often is looked at what tells nobody when it changes.
 const PollStep = 200 * time.Millisecond
