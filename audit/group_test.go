@@ -5,6 +5,7 @@ package audit_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -93,6 +94,60 @@ func TestAppend_FirstInQueueEnds(t *testing.T) {
 	}
 	if got := details(t, log); !slices.Equal(got, []string{"1 issue", "second", "third"}) {
 		t.Error(got)
+	}
+}
+
+// Whenever callers give up: what was told as recorded is in the log, and nothing else is.
+func TestAppend_EveryoneIsToldTheTruth(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	root := t.TempDir()
+	var logs [2]*audit.Log // two handles are as two processes
+	for i := range logs {
+		logs[i] = open(t, root, audit.Options{})
+		defer running(t, logs[i])()
+	}
+	var mu sync.Mutex
+	told, refused := map[string]bool{}, 0
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			for i := range 300 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*w%50)*20*time.Microsecond)
+				rec := sample("a")
+				rec.Detail = fmt.Sprint(w, " ", i)
+				_, err := logs[w%2].Append(ctx, rec)
+				cancel()
+				mu.Lock()
+				switch {
+				case err == nil:
+					told[rec.Detail] = true
+				case errors.Is(err, context.DeadlineExceeded):
+					refused++
+				default:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Log(len(told), "recorded,", refused, "refused")
+	if len(told) == 0 || refused == 0 {
+		t.Skip("everything went one way")
+	}
+	data, err := os.ReadFile(logFile(root, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		var rec schemas.Record
+		if err := json.Unmarshal(line, &rec); err != nil || !told[rec.Detail] {
+			t.Fatalf("%q, %v", line, err)
+		}
+		delete(told, rec.Detail)
+	}
+	if v := verify(t, logs[0], "a"); len(told) > 0 || !v.OK {
+		t.Errorf("lost: %v, %+v", told, v)
 	}
 }
 

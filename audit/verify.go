@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 
 	"bobbin/schemas"
 )
+
+const notWritten = "it is not a record as it was written: the line was changed or inserted"
 
 // Verify reads a thread's log from its first line and reports the first line that does not belong: changed, removed,
 // inserted or moved ones, and a cut beginning or end. A line that a crash left unfinished is accepted if it is the last, or
@@ -70,38 +73,33 @@ func (c *chain) fail(line int, format string, args ...any) {
 
 func (c *chain) read(ctx context.Context, r io.Reader) error {
 	b := bufio.NewReaderSize(r, maxRead)
-	for {
+	size, long := int64(0), false
+	for ctx.Err() == nil {
 		line, err := b.ReadSlice('\n')
-		size, long := len(line), errors.Is(err, bufio.ErrBufferFull)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			line, err = b.ReadSlice('\n')
-			size += len(line)
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+		size += int64(len(line))
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			long = true
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		}
 		if size > 0 {
 			c.line++
-			if err == nil {
-				line = line[:len(line)-1]
-			}
-			if long {
-				line = nil
-			}
-			c.step(line, int64(size), long)
+			c.step(bytes.TrimSuffix(line, []byte{'\n'}), size, long)
 		}
 		if err != nil {
 			return nil
 		}
-		if c.line%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+		size, long = 0, false
 	}
+	return ctx.Err()
 }
 
+// step judges a line without its newline, which has size bytes with it. Of a long one only the end is there.
 func (c *chain) step(line []byte, size int64, long bool) {
 	l, ok := readLink(line)
-	if !ok {
+	if !ok || long {
 		if c.junk == 0 {
 			c.junkAt, c.strange = c.line, false
 		}
@@ -116,12 +114,10 @@ func (c *chain) step(line []byte, size int64, long bool) {
 			c.why += fmt.Sprintf("; record %d stands in line %d: the lines were reordered", c.lost, c.line)
 			c.lost = 0
 		}
-	case c.junk != l.Torn && c.junk > 0:
-		c.fail(c.junkAt, "it is not a record as it was written: the line was changed or inserted")
+	case c.junk > 0 && (c.strange || c.junk != l.Torn):
+		c.fail(c.junkAt, notWritten)
 	case c.junk != l.Torn:
 		c.fail(c.line, "an unfinished line before it was removed")
-	case c.strange:
-		c.fail(c.junkAt, "it is not a record as it was written: the line was changed or inserted")
 	case l.Thread != c.thread:
 		c.fail(c.line, "it is from the log of another thread")
 	default:
@@ -161,7 +157,7 @@ func (c *chain) order(l link) {
 func (c *chain) finish(headErr error) {
 	if c.junk > 0 {
 		if c.strange {
-			c.fail(c.junkAt, "it is not a record as it was written: the line was changed or inserted")
+			c.fail(c.junkAt, notWritten)
 		}
 		c.torn++
 	}

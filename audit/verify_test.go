@@ -2,6 +2,8 @@ package audit_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -132,6 +134,20 @@ func TestVerify_DamagedHead(t *testing.T) {
 	}
 	if rec := add(t, log, sample("a")); rec.Seq != 6 {
 		t.Error(rec)
+	}
+}
+
+func TestVerify_Stops(t *testing.T) {
+	for name, data := range map[string][]byte{"records": nil, "one line": bytes.Repeat([]byte("j"), 3<<20)} {
+		root, _ := built(t, 10)
+		if data != nil {
+			put(t, root, data)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := open(t, root, audit.Options{}).Verify(ctx, "a"); !errors.Is(err, context.Canceled) {
+			t.Error(name, err)
+		}
 	}
 }
 
