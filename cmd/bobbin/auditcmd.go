@@ -42,8 +42,11 @@ func (m *Main) verify(ctx context.Context, names []string) error {
 	for _, t := range threads {
 		v, err := log.Verify(ctx, t)
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
-			return err
+			broken++
+			_, _ = fmt.Fprintf(m.Out, "%s: %s\n", t, inWords(err))
 		case v.OK:
 			_, _ = fmt.Fprintf(m.Out, "%s: %s, the chain is whole\n", t, several(int(v.Records), "record"))
 		default:
