@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,16 +18,12 @@ import (
 	"bobbin/audit"
 	"bobbin/bot"
 	"bobbin/gateway"
-	"bobbin/install"
-	"bobbin/internal/durable"
 	"bobbin/internal/safehttp"
 	"bobbin/mcpstore"
 	"bobbin/oauth"
 	"bobbin/observe"
 	"bobbin/registry"
-	"bobbin/sandbox"
 	"bobbin/schemas"
-	"bobbin/vault"
 )
 
 // Options of a Host. Data is required.
@@ -89,94 +84,6 @@ type launcher interface {
 	Launch(context.Context, schemas.Launch) (io.ReadWriteCloser, error)
 	Place() schemas.Place
 	Close() error
-}
-
-// Open opens the data folder and wires the rooms. Nothing runs yet, but programs that a killed bobbin left behind are ended.
-// A *schemas.Error says in words what is wrong with the folder or the sandbox.
-func Open(ctx context.Context, opt Options) (*Host, error) {
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
-	data, err := durable.Open(opt.Data)
-	if err != nil {
-		return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: "the data folder " + opt.Data + " cannot be used", Hint: "name another one with --data", Err: err}
-	}
-	folder := make(map[string]*durable.Dir)
-	for _, name := range []string{"users", "vault", "cache", "work", "locks", "boxes", "chat", "spent", "gateway"} {
-		if folder[name], err = data.Sub(name); err != nil {
-			return nil, &schemas.Error{Code: schemas.CodeInvalid, Text: filepath.Join(opt.Data, name) + " cannot be used", Hint: "check who owns it", Err: err}
-		}
-	}
-	h := &Host{admins: &admins{}}
-	if h.Store, err = mcpstore.Open(folder["users"], mcpstore.Options{Log: opt.Log, Admin: h.admins.definition}); err != nil {
-		return nil, err
-	}
-	if h.journal, err = audit.Open(folder["users"], audit.Options{Log: opt.Log}); err != nil {
-		return nil, err
-	}
-	secrets, err := vault.Open(folder["vault"])
-	if err != nil {
-		return nil, err
-	}
-	h.admins.store = h.Store
-	if err = h.admins.open(data, secrets, opt); err != nil {
-		return nil, err
-	}
-	late := &gate{}
-	run, boxes, why, err := opt.launcher(ctx, folder["work"], func() (*sandbox.Docker, error) {
-		return opt.containers(ctx, folder["boxes"], h.Store, h.journal, late)
-	})
-	if err != nil {
-		return nil, err
-	}
-	place := opt.place(run, why)
-	h.launcher = local{run, place}
-	guarded := opt.guarded()
-	h.SignIns, err = oauth.New(oauth.Options{
-		Vault: secrets, Names: secrets, Journal: h.journal, Locks: folder["locks"], HTTP: guarded, Check: opt.check, Public: opt.Connect.Public,
-		Local: opt.Connect.Local, Login: opt.Connect.Login, Clients: opt.Connect.Clients, Document: opt.Connect.Document, Done: late.signedIn, Log: opt.Log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	wires := registry.Options{
-		Wishes: h.Store, Launcher: h.launcher, Secrets: secrets, Journal: h.journal, Gate: late, Ask: late, Tell: late,
-		Cache: folder["cache"], Credentials: h.admins.credentials(h.SignIns.Client), Hidden: h.admins.hidden, Signed: h.SignIns.Signed, Here: late.here, Version: opt.Version, Log: opt.Log,
-	}
-	if len(opt.Assistant.Models) > 0 {
-		wires.Sample = late
-	}
-	if h.Registry, err = registry.New(wires); err != nil {
-		return nil, err
-	}
-	var models []agent.Choice
-	for _, m := range opt.Assistant.Models {
-		models = append(models, opt.Observe.Model(m))
-	}
-	calls := measured{h.Registry, opt.Observe}
-	h.Gateway = opt.gateway(folder["gateway"], h, calls, late.standing)
-	assistant, err := agent.New(agent.Options{
-		Tools: calls, Own: late, Resources: h.Registry, Journal: h.journal, Chats: folder["chat"], Spent: folder["spent"], Models: models,
-		Prompt: opt.Assistant.Prompt, MemberTokens: opt.Assistant.MemberTokens, ThreadTokens: opt.Assistant.ThreadTokens, Log: opt.Log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	talk := bot.Options{
-		Assistant: assistant,
-		Config:    h.Store, Past: h.Store, Rules: h.Store,
-		Tools: calls, Observe: opt.Observe.Request, Live: h.Registry, Held: h.Registry, Resources: h.Registry, Prompts: h.Registry,
-		Secrets: secrets, Memory: secrets, Forget: secrets, Drop: drop{h.Store, h.Registry, h.Gateway, assistant}, Journal: h.journal,
-		Probe: h.Registry, SignIns: h.SignIns, Accounts: accounts{h.SignIns, h.Registry, h.Gateway}, Revoke: h.SignIns, Loans: h.Store,
-		Operator: desk{h.admins}, Gateway: h.Gateway, Clients: h.Gateway, Allow: opt.Allow, Import: mcpstore.Import, Place: place,
-		Version: opt.Version, Log: opt.Log,
-	}
-	if boxes != nil {
-		talk.Sandboxes, talk.Install = boxes, install.New(boxes, boxes, install.Options{})
-	}
-	h.Bot = bot.New(talk)
-	late.bot, late.live, late.agent = h.Bot, h.Registry, assistant
-	return h, nil
 }
 
 // measured is the registry with its calls measured.
