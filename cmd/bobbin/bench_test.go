@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ import (
 func BenchmarkStart10000Threads(b *testing.B) {
 	linuxOnly(b)
 	data := b.TempDir()
-	approved(b, filepath.Join(data, "users"), 10_000)
+	approved(b, data, 10_000, `{"command":"fakemcp"}`, "demo")
 	var ready []time.Duration
 	most := 0
 	for b.Loop() {
@@ -40,31 +41,55 @@ func BenchmarkStart10000Threads(b *testing.B) {
 	b.ReportMetric(float64(most), "MiB")
 }
 
-// approved makes threads with one approved local server each: one is added by bobbin itself, the others are copies of it.
-func approved(b *testing.B, users string, n int) {
+// approved makes threads with approved servers: one is made by bobbin itself, the others are copies of it.
+func approved(b *testing.B, data string, n int, def, name string) {
 	b.Helper()
-	c := chat(b, filepath.Dir(users))
-	c.say("/mcp add-json demo {\"command\":\"fakemcp\"}", "Confirm")
-	c.hear(`demo is ready`)
-	c.end()
-	files := map[string][]byte{}
+	lent(b, data, "t1", def, name)
+	users, files := filepath.Join(data, "users"), map[string][]byte{}
 	for _, name := range []string{"mcp.json", "state.json"} {
-		data, err := os.ReadFile(filepath.Join(users, "t1", name))
+		text, err := os.ReadFile(filepath.Join(users, "t1", name))
 		if err != nil {
 			b.Fatal(err)
 		}
-		files[name] = data
+		files[name] = text
 	}
 	for i := range n - 1 {
 		dir := filepath.Join(users, fmt.Sprintf("thread-%05d", i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			b.Fatal(err)
 		}
-		for name, data := range files {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// BenchmarkLiveThreads is what a thread with ten servers takes once somebody looked at it: 500 of them, and no server was started.
+func BenchmarkLiveThreads(b *testing.B) {
+	linuxOnly(b)
+	data, def := b.TempDir(), map[string]any{}
+	for i := range 10 {
+		def[fmt.Sprintf("s%d", i)] = map[string]any{"command": "fakemcp"}
+	}
+	const threads = 500
+	approved(b, data, threads, config(b, def), "")
+	f := &fleet{metrics: "127.0.0.1:" + freePort(b)}
+	p := serveWith(b, nil, data, "--metrics", f.metrics)
+	f.cmd = p.cmd
+	anon, routines := f.memory(b, "RssAnon"), f.goroutines(b)
+	for b.Loop() {
+		for i := range threads - 1 {
+			if code := p.status(fmt.Sprintf("%s/api/threads/thread-%05d/board", p.base, i)); code != http.StatusOK {
+				b.Fatal(code)
+			}
+		}
+	}
+	b.ReportMetric((f.memory(b, "RssAnon")-anon)*1024/threads, "KiB/thread")
+	b.ReportMetric((f.goroutines(b)-routines)/threads, "goroutines/thread")
+	if n := len(children(b, f.cmd.Process.Pid)); n != 0 {
+		b.Fatalf("%d servers were started", n)
 	}
 }
 
