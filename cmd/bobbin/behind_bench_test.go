@@ -34,8 +34,8 @@ type fleet struct {
 	calls, lists []time.Duration
 }
 
-// most reports a number and says whether the goal for it holds.
-func most(b *testing.B, goal string, got, limit float64, unit string) {
+// within reports a number and says whether the goal for it holds.
+func within(b *testing.B, goal string, got, limit float64, unit string) {
 	b.Helper()
 	b.ReportMetric(got, unit)
 	word := "holds"
@@ -196,10 +196,10 @@ func BenchmarkBehindStart(b *testing.B) {
 			b.ReportMetric(float64(took.Microseconds())/1000, "p50-ms-listed")
 			b.ReportMetric(ratio, "x-bare")
 			if c.n == 100 {
-				most(b, "G7", ratio, 1.1, "x-bare")
+				within(b, "G7", ratio, 1.1, "x-bare")
 			}
 			if c.ms > 0 {
-				most(b, "G8", float64(took.Microseconds())/1000, 300, "p50-ms-listed")
+				within(b, "G8", float64(took.Microseconds())/1000, 300, "p50-ms-listed")
 			}
 			b.ReportMetric(0, "ns/op")
 		})
@@ -287,10 +287,10 @@ func BenchmarkBehind(b *testing.B) {
 		rss[n], anon[n], routines[n] = f.memory(b, "VmRSS"), f.memory(b, "RssAnon"), f.goroutines(b)
 	}
 	alone := inTurns(b, fleets, direct)
-	most(b, "G9", idle, 25, "MiB-idle")
-	most(b, "G9", rss[100], 32, "MiB-100")
-	most(b, "G9", (anon[100]-anon[10])/90*1024, 15, "KiB/server")
-	most(b, "G9", (routines[100]-routines[10])/90, 1, "goroutines/server")
+	within(b, "G9", idle, 25, "MiB-idle")
+	within(b, "G9", rss[100], 32, "MiB-100")
+	within(b, "G9", (anon[100]-anon[10])/90*1024, 15, "KiB/server")
+	within(b, "G9", (routines[100]-routines[10])/90, 1, "goroutines/server")
 	b.ReportMetric(idleAnon, "MiB-idle-anon")
 	b.ReportMetric(float64(median(alone).Microseconds()), "µs-call-direct")
 	for _, f := range fleets {
@@ -365,7 +365,7 @@ func BenchmarkSessions(b *testing.B) {
 			}
 		}
 		time.Sleep(time.Second)
-		most(b, "G9", (f.memory(b, "RssAnon")-before)*1024/clients, 45, "KiB/session")
+		within(b, "G9", (f.memory(b, "RssAnon")-before)*1024/clients, 45, "KiB/session")
 		b.ReportMetric((f.goroutines(b)-routines)/clients, "goroutines/session")
 		for _, c := range conns {
 			_ = c.Close()
