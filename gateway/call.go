@@ -57,7 +57,7 @@ func refused(err error) *fault {
 
 // wish is a call with what this client hears and answers of it.
 func (x *exchange) wish() schemas.Call {
-	in := schemas.Call{Caller: x.caller, Origin: schemas.ByGateway, Whole: true, Elicit: x.question(), Client: x.client()}
+	in := schemas.Call{Caller: x.caller, Origin: schemas.ByGateway, Whole: true, Elicit: x.question(), Client: x.client(), Ask: x.permission()}
 	if token := x.m.params.Meta.Progress; token != nil && x.hears {
 		in.Progress = func(params json.RawMessage) {
 			if p := withToken(params, token); p != nil {

@@ -123,6 +123,12 @@ func (t *thread) Call(ctx context.Context, in schemas.Call) (schemas.Result, err
 			t.ended <- ctx.Err()
 			return schemas.Result{}, &schemas.Error{Code: schemas.CodeUnknown, Text: "broken off", Err: ctx.Err()}
 		}
+	case "permit":
+		if in.Ask == nil {
+			return schemas.Result{Raw: text("nobody")}, nil
+		}
+		a, err := in.Ask(ctx, schemas.Ask{Caller: in.Caller, Tool: tool("s", "permit"), Args: in.Args, Why: "it writes"})
+		return schemas.Result{Raw: text(fmt.Sprintf("%s %v", a, err))}, nil
 	case "deny":
 		return schemas.Result{}, &schemas.Error{Code: schemas.CodeDenied, Text: "denied: s.deny", Hint: "ask a manager"}
 	case "args":

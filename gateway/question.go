@@ -9,7 +9,10 @@ import (
 	"bobbin/schemas"
 )
 
-const maxWritten = 256 << 10 // bytes of an answer to a question
+const (
+	maxWritten = 256 << 10 // bytes of an answer to a question
+	maxShown   = 2000      // characters of a call's arguments in a question
+)
 
 // question gives the way by which this client is asked for input; nil when it cannot be, then the chat is.
 func (x *exchange) question() func(context.Context, schemas.Elicit) (schemas.Elicited, error) {
@@ -55,6 +58,35 @@ func (x *exchange) question() func(context.Context, schemas.Elicit) (schemas.Eli
 			return schemas.Elicited{}, err
 		}
 		return answered(q, raw)
+	}
+}
+
+// permission gives the way by which a client on this machine has its user say yes to a call, where nobody is in the chat; nil when it
+// cannot. MCP has a person answer a form, not the model (2025-11-25, Elicitation); what accepts forms by itself says no, which is what
+// the form says as it is.
+func (x *exchange) permission() func(context.Context, schemas.Ask) (schemas.Answer, error) {
+	if !x.local() || x.ask == nil || x.able&canForm == 0 {
+		return nil
+	}
+	return func(ctx context.Context, q schemas.Ask) (schemas.Answer, error) {
+		ctx, cancel := context.WithTimeout(ctx, x.g.opt.Patience)
+		defer cancel()
+		args := []rune(schemas.Clean(string(q.Args), false))
+		if len(args) > maxShown {
+			args = append(args[:maxShown], '…')
+		}
+		raw, err := x.ask(ctx, "", "elicitation/create", asked(schemas.Elicit{
+			Server: "bobbin", Message: "may " + q.Tool.Full() + " run this once? " + q.Why + "\n" + string(args),
+			Schema: json.RawMessage(`{"type":"object","properties":{"run":{"type":"boolean","title":"Run it this once","default":false}},"required":["run"]}`),
+		}, ""))
+		var in struct {
+			Action  string
+			Content struct{ Run bool }
+		}
+		if err != nil || len(raw) > maxWritten || json.Unmarshal(raw, &in) != nil || in.Action != "accept" || !in.Content.Run {
+			return schemas.AnswerDeny, err
+		}
+		return schemas.AnswerOnce, nil
 	}
 }
 

@@ -123,3 +123,39 @@ func TestStdio_Limits(t *testing.T) {
 		t.Errorf("a line of 5 MiB: %v", err)
 	}
 }
+
+// A client that a program on this machine started asks its user what the policy asks; only a plain yes is one.
+func TestStdio_AsksForPermission(t *testing.T) {
+	h := start(t, nil)
+	say, heard, _, _ := piped(t, h)
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ext_s_permit","arguments":{"path":"/x"}}}`
+	say(hello)
+	next(t, heard)
+	say(call)
+	if s := next(t, heard); !strings.Contains(s, `"nobody"`) {
+		t.Errorf("a client that cannot be asked: %s", s)
+	}
+	say(strings.Replace(hello, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	next(t, heard)
+	for answer, want := range map[string]string{
+		`{"action":"accept","content":{"run":true}}`: "once", `{"action":"accept","content":{"run":false}}`: "deny", `{"action":"accept","content":{}}`: "deny", `{"action":"accept"}`: "deny",
+		`{"action":"accept","content":{"run":"true"}}`: "deny", `{"action":"decline","content":{"run":true}}`: "deny", `{"action":"cancel"}`: "deny", `{}`: "deny",
+	} {
+		say(call)
+		q := next(t, heard)
+		if !strings.Contains(q, `"elicitation/create"`) || !strings.Contains(q, `bobbin asks: may s.permit run this once? it writes\n{\"path\":\"/x\"}`) || !strings.Contains(q, `"default":false`) {
+			t.Fatalf("%s", q)
+		}
+		_, id, _ := strings.Cut(q, `"id":`)
+		id, _, _ = strings.Cut(id, ",")
+		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answer))
+		if s := next(t, heard); !strings.Contains(s, want+" ") {
+			t.Errorf("%s: %s", answer, s)
+		}
+	}
+	// Who bears a token sits elsewhere: the chat asks them.
+	s := h.session(ann, `{"elicitation":{}}`)
+	if _, body := s.say(call); !strings.Contains(body, `"nobody"`) {
+		t.Errorf("with a token: %s", body)
+	}
+}

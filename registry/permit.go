@@ -37,7 +37,7 @@ func (c *call) permit(ctx context.Context) error {
 		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody can be asked here", Hint: "`/mcp call " + c.tool.Full() + "`"}
 	}
 	c.waits(person(c.Caller) + " to allow " + c.tool.Full())
-	answer, err := c.r.opt.Gate.Ask(ctx, schemas.Ask{Caller: c.Caller, Tool: c.tool.Tool, Args: c.Args, Why: d.Why, Each: c.wary() != "",
+	answer, err := c.person(ctx, schemas.Ask{Caller: c.Caller, Tool: c.tool.Tool, Args: c.Args, Why: d.Why, Each: c.wary() != "",
 		Shown: c.Origin == schemas.ByAssistant && c.Waiting != nil})
 	c.waits("")
 	switch {
@@ -57,6 +57,21 @@ func (c *call) permit(ctx context.Context) error {
 		return err
 	}
 	return c.decide(ctx)
+}
+
+// person asks in the chat, and where nobody is there, by way of the caller if that is possible: then a yes is for this once.
+func (c *call) person(ctx context.Context, q schemas.Ask) (schemas.Answer, error) {
+	answer, err := c.r.opt.Gate.Ask(ctx, q)
+	if c.Ask == nil || schemas.CodeOf(err) != schemas.CodeAsk {
+		return answer, err
+	}
+	if answer, err = c.Ask(ctx, q); answer != schemas.AnswerOnce {
+		answer = schemas.AnswerDeny
+	}
+	rec := c.record(schemas.EventElicit)
+	rec.Detail = "its client was asked whether it may run: " + string(answer)
+	c.write(ctx, rec)
+	return answer, err
 }
 
 // waits tells the caller who is waited for to do what, or that the call goes on.

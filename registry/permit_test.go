@@ -76,6 +76,46 @@ func TestCall_SaysWhoIsWaitedFor(t *testing.T) {
 	}
 }
 
+// Where nobody is in the chat a caller at this machine may be asked, once a call; what anybody answered in the chat stands.
+func TestCall_AsksTheCaller(t *testing.T) {
+	nobody := &schemas.Error{Code: schemas.CodeAsk, Text: "nobody could be asked"}
+	var chat schemas.Answer
+	var fault error
+	h := newHouse(t, map[string]script{"a": {Tools: tools(toolJSON("save"))}}, func(o *registry.Options) {
+		o.Gate = gateFunc(func(context.Context, schemas.Ask) (schemas.Answer, error) { return chat, fault })
+	})
+	h.set(one, entry("s", "a"))
+	h.apply(one)
+	for _, c := range []struct {
+		chat   schemas.Answer
+		fault  error
+		caller schemas.Answer
+		ran    bool
+		asked  int
+	}{
+		{schemas.AnswerDeny, nobody, schemas.AnswerOnce, true, 1},
+		{schemas.AnswerDeny, nobody, schemas.AnswerDeny, false, 1},
+		{schemas.AnswerDeny, nobody, schemas.AnswerAlways, false, 1},
+		{schemas.AnswerDeny, nobody, "", false, 1},
+		{schemas.AnswerDeny, nil, schemas.AnswerOnce, false, 0},
+		{schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeExpired, Text: "nobody answered"}, schemas.AnswerOnce, false, 0},
+		{schemas.AnswerOnce, nil, schemas.AnswerDeny, true, 0},
+	} {
+		chat, fault = c.chat, c.fault
+		asked, sent := 0, h.servers.saw("tools/call")
+		in := by(one, "s.save", "")
+		in.Origin = schemas.ByGateway
+		in.Ask = func(_ context.Context, q schemas.Ask) (schemas.Answer, error) {
+			asked++
+			return c.caller, nil
+		}
+		_, err := h.call(in)
+		if ran := h.servers.saw("tools/call") > sent; ran != c.ran || (err == nil) != c.ran || asked != c.asked {
+			t.Errorf("%+v: ran %v, asked %d, %v", c, ran, asked, err)
+		}
+	}
+}
+
 func TestCall_SaysThatAQuestionIsWaitedFor(t *testing.T) {
 	h := asked(t, func(context.Context, schemas.Elicit) (schemas.Elicited, error) {
 		return schemas.Elicited{Action: "accept", Content: json.RawMessage(`{"name":"Ann"}`)}, nil

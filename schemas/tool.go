@@ -55,8 +55,11 @@ type Call struct {
 	Waiting func(why string)
 	// Elicit, if set, is asked in place of the chat what a server asks in the middle of this call. It is called from other goroutines,
 	// ends with its context, and never begins after the call returned. An error with CodeAsk hands the question to the chat. The
-	// policy's questions go there all the same.
+	// policy's questions go there all the same, see Ask.
 	Elicit func(context.Context, Elicit) (Elicited, error)
+	// Ask, if set, is asked what the policy asks where the chat has nobody to ask. AnswerOnce alone is a yes. It is for callers who sit at
+	// this machine: whoever answers there could change the policy itself.
+	Ask func(context.Context, Ask) (Answer, error)
 	// Client, if set, answers what a server that a rule of the thread allows to asks for besides.
 	Client *Client
 	// Log, if set, gets the params of the server's log messages that certainly belong to this call, on Progress's terms.

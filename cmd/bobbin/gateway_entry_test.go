@@ -174,3 +174,47 @@ func desktop(t *testing.T, e clientEntry, token string) transport.Interface {
 	}
 	return transport.NewStdio(node, env, append([]string{filepath.Join(folder, "node_modules", ".bin", "mcp-remote")}, e.Args[2:]...)...)
 }
+
+// answering is a client's user, who is shown forms.
+type answering struct {
+	run   bool
+	asked []string
+}
+
+func (a *answering) Elicit(_ context.Context, in mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	a.asked = append(a.asked, in.Params.Message)
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: map[string]any{"run": a.run}}}, nil
+}
+
+// TestGateway_StdioAsksItsClient has a bobbin that no chat is open at put the policy's question to its client's user.
+func TestGateway_StdioAsksItsClient(t *testing.T) {
+	linuxOnly(t)
+	data, env := t.TempDir(), []string{"DOCKER_HOST=unix:///no/engine"}
+	cmd := exec.CommandContext(t.Context(), "bobbin", "--data", data, "--sandbox", "process", "chat", "--thread", "t1")
+	cmd.Stdin, cmd.Env = strings.NewReader(`/mcp add-json {"mcpServers":{"demo":{"command":"fakemcp"}}}`+"\n1\n"), append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("demo is ready")) {
+		t.Fatalf("%v %s", err, out)
+	}
+	for run, want := range map[bool]string{true: "3", false: "refused by a person"} {
+		user := &answering{run: run}
+		c := client.NewClient(transport.NewStdio("bobbin", env, "--data", data, "--sandbox", "process", "gateway", "--stdio", "--thread", "t1"), client.WithElicitationHandler(user))
+		if err := c.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		in := mcp.InitializeRequest{}
+		in.Params.ProtocolVersion, in.Params.ClientInfo = "2025-11-25", mcp.Implementation{Name: "t", Version: "1"}
+		if _, err := c.Initialize(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		call := mcp.CallToolRequest{}
+		call.Params.Name, call.Params.Arguments = "ext_demo_add", map[string]any{"a": 1, "b": 2}
+		res, err := c.CallTool(t.Context(), call)
+		if err != nil || len(user.asked) != 1 || !strings.Contains(user.asked[0], "may demo.add run this once?") {
+			t.Fatalf("%v, asked %q, %+v", err, user.asked, res)
+		}
+		if text := res.Content[0].(mcp.TextContent).Text; !strings.Contains(text, want) || res.IsError == run {
+			t.Errorf("%v: %s", run, text)
+		}
+		_ = c.Close()
+	}
+}
