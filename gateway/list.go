@@ -54,15 +54,9 @@ func (x *exchange) listTools(ctx context.Context) outcome {
 		if x.server != "" {
 			l.Name = t.Name
 		}
-		var def struct {
-			Annotations *hints
-			Output      *struct{} `json:"outputSchema"`
-		}
+		var def struct{ Annotations *hints }
 		if json.Unmarshal(t.Raw, &def) == nil {
 			l.Annotations = def.Annotations
-		}
-		if def.Output == nil { // clients hold a tool to any schema that is there
-			l.Output = nil
 		}
 		return encode(l)
 	})

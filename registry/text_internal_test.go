@@ -234,6 +234,20 @@ func TestDefine_Doubling(t *testing.T) {
 	}
 }
 
+// Clients hold a tool to any output schema that is there. The pins are those that people's state.json holds since the first version.
+func TestDefine_OutputAndPin(t *testing.T) {
+	for raw, want := range map[string]struct{ output, pin string }{
+		`{"name":"t","description":"d","inputSchema":{"type":"object"}}`:                     {"", "d526dac93520a3edd71a249d55aefa9159fbdf863db7ddc110028e58fe35721c"},
+		`{"name":"t","outputSchema":null}`:                                                   {"", "018a796e56b6aac6def492299c90dc84e168358deafc24113e9723c2b998fa94"},
+		`{"name":"t","outputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`: {`{"type":"object","properties":{"a":{"type":"string"}}}`, "64e1b8b235f07fe415482adb3b6feebe68acf3966f156fee8862ab26c1e2a951"},
+	} {
+		d, _, reason := define("s", json.RawMessage(raw))
+		if reason != "" || string(d.Output) != want.output || d.Pin != want.pin {
+			t.Errorf("%s: output %q, pin %s, %q", raw, d.Output, d.Pin, reason)
+		}
+	}
+}
+
 func TestDigestArgs(t *testing.T) {
 	if k := repeated([]byte(`{"a":1,"b":{"a":2},"a":3}`)); k != "a" {
 		t.Errorf("repeated: %q", k)

@@ -132,9 +132,11 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 	if err != nil {
 		return nil, w.Name, "its schema " + err.Error()
 	}
-	output, err := cleanSchema(w.Output)
-	if err != nil {
-		output = nil // only a promise about results
+	var output json.RawMessage
+	if len(w.Output) > 0 {
+		if output, err = cleanSchema(w.Output); err != nil {
+			output = nil // only a promise about results
+		}
 	}
 	var h hints
 	_ = json.Unmarshal(w.Annotations, &h) // a wrong type is as good as none

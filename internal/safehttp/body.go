@@ -1,6 +1,7 @@
 package safehttp
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 )
@@ -55,14 +56,37 @@ func (b *eventBody) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	n, err := b.ReadCloser.Read(p)
-	for i, c := range p[:n] {
-		if b.count(c); b.size > b.limit {
-			n, err = i, &TooLargeError{Limit: b.limit}
-			break
-		}
+	if whole := b.lines(p[:n]); whole < n {
+		n, err = whole, &TooLargeError{Limit: b.limit}
 	}
 	b.err = err
 	return n, err
+}
+
+// lines counts p and returns how much of it is within the limit. Most of it is
+// the insides of long lines, which need no look at each byte.
+func (b *eventBody) lines(p []byte) int {
+	plain := !b.sawCR && bytes.IndexByte(p, '\r') < 0
+	for i := 0; i < len(p); i++ {
+		if plain && p[i] != '\n' {
+			n := bytes.IndexByte(p[i:], '\n')
+			if n < 0 {
+				n = len(p) - i
+			}
+			if room := b.limit - b.size; int64(n) > room {
+				return i + int(room)
+			}
+			b.size += int64(n)
+			b.lineEmpty = false
+			if i += n; i == len(p) {
+				break
+			}
+		}
+		if b.count(p[i]); b.size > b.limit {
+			return i
+		}
+	}
+	return len(p)
 }
 
 func (b *eventBody) count(c byte) {

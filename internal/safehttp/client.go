@@ -107,12 +107,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	req = req.Clone(req.Context())
-	// With an Accept-Encoding of the caller's the base would hand out compressed
-	// bytes, and the limits would count those.
-	req.Header.Del("Accept-Encoding")
-	if t.options.UserAgent != "" && req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", t.options.UserAgent)
+	nameless := t.options.UserAgent != "" && req.Header.Get("User-Agent") == ""
+	if nameless || req.Header.Get("Accept-Encoding") != "" {
+		req = req.WithContext(req.Context()) // a copy, since the caller's must not change
+		req.Header = req.Header.Clone()
+		// With an Accept-Encoding of the caller's the base would hand out compressed
+		// bytes, and the limits would count those.
+		req.Header.Del("Accept-Encoding")
+		if nameless {
+			req.Header.Set("User-Agent", t.options.UserAgent)
+		}
 	}
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {

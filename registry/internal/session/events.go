@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -62,15 +61,20 @@ func (r *eventReader) next() (event, error) {
 			continue
 		}
 		field, value := cutField(line)
-		switch field {
+		switch string(field) {
 		case "event":
 			e.name = string(value)
 		case "data":
-			if hasData {
-				e.data = append(e.data, '\n')
+			switch {
+			case hasData:
+				e.data = append(append(e.data, '\n'), value...)
+			case r.lines.blank(): // that is all of the event, and reading on does not move it
+				e.data = value[:len(value):len(value)]
+			default:
+				e.data = append(e.data, value...)
 			}
 			hasData = true
-			if e.data = append(e.data, value...); int64(len(e.data)) > r.max {
+			if int64(len(e.data)) > r.max {
 				return event{}, fmt.Errorf("%w: an event above %d bytes", ErrTooLarge, r.max)
 			}
 		case "id":
@@ -83,17 +87,17 @@ func (r *eventReader) next() (event, error) {
 	}
 }
 
-func cutField(line []byte) (string, []byte) {
+func cutField(line []byte) (field, value []byte) {
 	for i, c := range line {
 		if c == ':' {
 			value := line[i+1:]
 			if len(value) > 0 && value[0] == ' ' {
 				value = value[1:]
 			}
-			return string(line[:i]), value
+			return line[:i], value
 		}
 	}
-	return string(line), nil
+	return line, nil
 }
 
 // pause returns how long to wait before attempt n (from 0) to open a stream again.
@@ -107,7 +111,8 @@ func (r *eventReader) pause(n int) time.Duration {
 
 // follow reads the events of a POST until the answer to id. Before 2026-07-28
 // a server may end the stream early and have the client fetch the rest
-// (SEP-1699). It returns the response that the caller has to close.
+// (SEP-1699). It returns the response that the caller has to close, or nil if
+// its stream is over.
 func (w *web) follow(ctx context.Context, resp *http.Response, r *request, id int64, hand *handshake) (*http.Response, json.RawMessage, error) {
 	limit := int64(maxStream)
 	if r.stream {
@@ -115,8 +120,14 @@ func (w *web) follow(ctx context.Context, resp *http.Response, r *request, id in
 	}
 	for n := 0; ; n++ {
 		body := &io.LimitedReader{R: resp.Body, N: limit}
-		events := newEventReader(body, w.s.opts.MaxEvent)
+		events := &eventReader{lines: w.borrow(body, w.s.opts.MaxEvent), max: w.s.opts.MaxEvent}
 		result, answered, err := w.drain(events, r, id, hand)
+		over := events.lines.over
+		w.giveBack(events.lines)
+		if answered && over {
+			resp.Body.Close()
+			return nil, result, err
+		}
 		if answered {
 			return resp, result, err
 		}
@@ -195,7 +206,7 @@ func (w *web) get(ctx context.Context, hand *handshake, lastID string) (*http.Re
 	if err != nil {
 		return nil, err
 	}
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
+	if resp.StatusCode != http.StatusOK || mediaType(resp) != "text/event-stream" {
 		resp.Body.Close()
 		return nil, &StatusError{Status: resp.StatusCode}
 	}

@@ -18,6 +18,7 @@ type lineReader struct {
 	max        int
 	buf        []byte
 	start, end int
+	over       bool // the stream's end came with what is in buf
 }
 
 func newLineReader(r io.Reader, limit int) *lineReader {
@@ -41,6 +42,7 @@ func (l *lineReader) next() ([]byte, error) {
 		l.room(seen)
 		n, err := l.r.Read(l.buf[l.end:])
 		l.end += n
+		l.over = err == io.EOF
 		if err != nil && n == 0 {
 			if err == io.EOF && seen > 0 {
 				line := l.buf[l.start:l.end]
@@ -48,6 +50,32 @@ func (l *lineReader) next() ([]byte, error) {
 				return line, nil
 			}
 			return nil, err
+		}
+	}
+}
+
+// blank reports whether an empty line comes next and is here already.
+func (l *lineReader) blank() bool {
+	rest := l.buf[l.start:l.end]
+	return bytes.HasPrefix(rest, []byte("\n")) || bytes.HasPrefix(rest, []byte("\r\n"))
+}
+
+// all returns the whole stream, at most max bytes of it. It is valid until the
+// reader is used again. With an error comes what was read before.
+func (l *lineReader) all() ([]byte, error) {
+	for {
+		if l.end == len(l.buf) {
+			l.room(l.end - l.start)
+		}
+		n, err := l.r.Read(l.buf[l.end:])
+		l.end += n
+		switch text := l.buf[l.start:l.end]; {
+		case len(text) > l.max:
+			return nil, fmt.Errorf("%w: a body above %d bytes", ErrTooLarge, l.max)
+		case err == io.EOF:
+			return text, nil
+		case err != nil:
+			return text, err
 		}
 	}
 }

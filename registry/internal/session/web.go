@@ -34,6 +34,8 @@ type web struct {
 	s        *Session
 	url      string
 	client   *http.Client
+	header   http.Header               // of every request
+	idle     sync.Pool                 // of *lineReader, between answers
 	agreed   atomic.Pointer[handshake] // version and session id in use
 	renewing chan struct{}             // a lock that a context can end the wait for
 
@@ -47,7 +49,14 @@ func newWeb(s *Session) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &web{s: s, url: s.opts.URL, client: client, renewing: make(chan struct{}, 1), open: make(chan struct{})}
+	w := &web{s: s, url: s.opts.URL, client: client, header: http.Header{}, renewing: make(chan struct{}, 1), open: make(chan struct{})}
+	for name, value := range s.opts.Headers {
+		w.header.Set(name, value)
+	}
+	for _, ours := range []string{mcp.HeaderMethod, mcp.HeaderName, "Mcp-Protocol-Version", "Mcp-Session-Id", "Last-Event-Id"} {
+		w.header.Del(ours) // a file must not speak for the protocol
+	}
+	w.header.Set("Accept", "application/json, text/event-stream")
 	w.agreed.Store(&handshake{})
 	return w, nil
 }
@@ -170,10 +179,11 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 	if r.method == string(mcp.MethodInitialize) && r.hand != nil {
 		r.hand.session = resp.Header.Get("Mcp-Session-Id")
 	}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch kind {
+	switch kind := mediaType(resp); kind {
 	case "application/json":
-		body, err := readBody(resp, w.s.opts.MaxBody)
+		lines := w.borrow(resp.Body, w.s.opts.MaxBody)
+		defer w.giveBack(lines)
+		body, err := lines.all()
 		if err != nil {
 			return nil, lost(err)
 		}
@@ -185,10 +195,39 @@ func (w *web) exchange(ctx context.Context, r *request, id int64, hand *handshak
 		return answerOf(e)
 	case "text/event-stream":
 		last, result, err := w.follow(ctx, resp, r, id, hand)
-		done = func() { letGo(); w.s.finish(last, cancel) }
+		if done = cancel; last != nil {
+			done = func() { letGo(); w.s.finish(last, cancel) }
+		}
 		return result, err
+	default:
+		return nil, lost(fmt.Errorf("%w: status %d with content type %q", ErrGarbage, resp.StatusCode, kind))
 	}
-	return nil, lost(fmt.Errorf("%w: status %d with content type %q", ErrGarbage, resp.StatusCode, kind))
+}
+
+func mediaType(resp *http.Response) string {
+	kind := resp.Header.Get("Content-Type")
+	if kind != "application/json" && kind != "text/event-stream" {
+		kind, _, _ = mime.ParseMediaType(kind)
+	}
+	return kind
+}
+
+// borrow gives a reader of a body, whose buffer served other answers before.
+func (w *web) borrow(body io.Reader, limit int64) *lineReader {
+	l, ok := w.idle.Get().(*lineReader)
+	if !ok {
+		l = newLineReader(nil, 0)
+	}
+	*l = lineReader{r: body, max: int(limit), buf: l.buf}
+	return l
+}
+
+// giveBack ends the use of everything that was read with l.
+func (w *web) giveBack(l *lineReader) {
+	if len(l.buf) <= keepBuffer {
+		l.r = nil
+		w.idle.Put(l)
+	}
 }
 
 // describe adds the headers that mirror the body (2026-07-28, SEP-2243).
@@ -211,14 +250,8 @@ func (w *web) request(ctx context.Context, method string, body []byte, hand *han
 	if err != nil {
 		return nil, err
 	}
-	h := req.Header
-	for name, value := range w.s.opts.Headers {
-		h.Set(name, value)
-	}
-	for _, ours := range []string{mcp.HeaderMethod, mcp.HeaderName, "Mcp-Protocol-Version", "Mcp-Session-Id", "Last-Event-Id"} {
-		h.Del(ours) // a file must not speak for the protocol
-	}
-	h.Set("Accept", "application/json, text/event-stream")
+	h := w.header.Clone()
+	req.Header = h
 	if body != nil {
 		h.Set("Content-Type", "application/json")
 	}
@@ -257,7 +290,9 @@ func send(c *http.Client, req *http.Request) (*http.Response, error) {
 // refusal reads an answer outside 2xx: the JSON-RPC error in it, or its
 // status. A 404 to a session always means that the session is gone.
 func (w *web) refusal(resp *http.Response, hand *handshake) error {
-	body, err := readBody(resp, w.s.opts.MaxBody)
+	lines := w.borrow(resp.Body, w.s.opts.MaxBody)
+	defer w.giveBack(lines)
+	body, err := lines.all()
 	forgotten := resp.StatusCode == http.StatusNotFound && hand.session != ""
 	if err == nil && resp.StatusCode < 500 && !forgotten {
 		if e, err := scanEnvelope(body); err == nil && len(e.err) > 0 && e.err[0] == '{' {
@@ -279,17 +314,6 @@ func (s *Session) finish(resp *http.Response, cancel context.CancelFunc) {
 	}) {
 		end()
 	}
-}
-
-// readBody reads a whole body of at most limit decompressed bytes.
-func readBody(resp *http.Response, limit int64) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(int(min(max(resp.ContentLength, 0), limit)) + bytes.MinRead)
-	n, err := b.ReadFrom(io.LimitReader(resp.Body, limit+1))
-	if n > limit {
-		return nil, fmt.Errorf("%w: a body above %d bytes", ErrTooLarge, limit)
-	}
-	return b.Bytes(), err
 }
 
 func (w *web) notify(ctx context.Context, message []byte, hand *handshake) error {
