@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"bobbin/registry/internal/session"
 )
@@ -385,10 +384,16 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestHTTP_CancelTellsALegacyServer(t *testing.T) {
 	st := &site{fake: &fake{t: t, on: map[string]func(message, func(string)) string{"tools/call": func(message, func(string)) string { return "" }}}}
 	s := open(t, serve(t, st))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := s.Call(ctx, "echo", nil, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Call(ctx, "echo", nil, nil)
+		ended <- err
+	}()
+	eventually(t, "the call", func() bool { return st.count("tools/call") == 1 })
+	cancel()
+	err := <-ended
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("call: %v", err)
 	}
 	outcome(t, err, session.Unknown)
