@@ -14,7 +14,7 @@ const matches = (row) => {
 function row(m) {
   const body = h("pre", { tabindex: "0" });
   const what = m.kind === "noise" ? "not JSON-RPC" : m.method || (m.kind === "error" ? "error" : "answer");
-  const note = m.kind === "answer" ? " answer" : m.kind === "error" ? " error" : m.kind === "notification" ? " notification" : "";
+  const note = m.kind === "answer" ? " answer" : m.kind === "error" ? " error" : m.kind === "notification" && !m.method?.startsWith("notifications/") ? " notification" : "";
   const el = h("details", { ontoggle: () => {
     if (!el.open || body.firstChild) return;
     body.before(h("div", { class: "body-head" }, h("span", { class: "muted" }, [m.as && `as ${m.as}`, m.id && `id ${visible(m.id)}`].filter(Boolean).join(" · ")), copier(() => m.text, "Copy")));
