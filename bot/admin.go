@@ -64,7 +64,7 @@ func (b *Bot) adminAttach(ctx context.Context, t desk.Turn) (Reply, error) {
 	}
 	done, err := b.bring(ctx, t, func(ctx context.Context) error { return b.opt.Live.Apply(ctx, t.Caller.Thread) })
 	if err != nil {
-		return b.saved(t, nil, err), nil
+		return b.desk.Saved(t, nil, err), nil
 	}
 	return b.told(ctx, t, []string{name}, []Block{{Text: words.Clean(name) + " is attached; its calls run with the operator's credentials"}}, done)
 }
@@ -79,8 +79,8 @@ func (b *Bot) adminDetach(ctx context.Context, t desk.Turn) (Reply, error) {
 	}
 	b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCommit, Server: name, Detail: "the operator's server is detached"})
 	b.desk.Changed(t.Caller.Thread)
-	if err := b.ruled(ctx, t.Caller.Thread); err != nil {
-		return b.saved(t, nil, err), nil
+	if err := b.rules.Applied(ctx, t.Caller.Thread); err != nil {
+		return b.desk.Saved(t, nil, err), nil
 	}
 	return Reply{Blocks: []Block{{Text: words.Clean(name) + " is detached; others may use it on"}}}, nil
 }

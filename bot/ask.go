@@ -2,12 +2,7 @@ package bot
 
 import (
 	"context"
-	"strings"
-	"time"
 
-	"bobbin/bot/internal/desk"
-	"bobbin/bot/internal/form"
-	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
 
@@ -15,70 +10,13 @@ import (
 // Several may wait at once. Hour and always are stored before it returns. Without a door that reaches the member it answers
 // CodeAsk at once, at the end of ctx CodeExpired; in both cases the call must not run.
 func (b *Bot) Ask(ctx context.Context, ask schemas.Ask) (schemas.Answer, error) {
-	return b.ask(ctx, ask, form.Asked(ask))
+	return b.rules.Ask(ctx, ask)
 }
 
-func (b *Bot) ask(ctx context.Context, ask schemas.Ask, shown []Block) (schemas.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.opt.CardTTL)
-	defer cancel()
-	a := &desk.Question{Answer: make(chan schemas.Answer, 1)}
-	name := ask.Tool.Full()
-	a.Notice = Notice{Thread: ask.Caller.Thread, To: ask.Caller.Member, Reply: b.askCard(ask, shown, a)}
-	if !b.desk.Ask(a) {
-		b.desk.Drop(a.Notice.Reply.ID)
-		hint := "open the thread in a chat door"
-		if !ask.Each {
-			hint += ", or a manager can `/mcp policy allow " + name + "`"
-		}
-		return schemas.AnswerDeny, &schemas.Error{Code: schemas.CodeAsk, Text: name + " needs a yes first, and nobody could be asked", Hint: hint}
-	}
-	if !ask.Shown {
-		b.desk.Publish(Notice{Thread: ask.Caller.Thread, Reply: Reply{Blocks: []Block{{
-			Text: "waiting for " + words.At(ask.Caller.Member, ask.Caller.Name) + " to allow " + words.Clean(name)}}}}, ask.Caller.Member)
-	}
-	defer b.desk.Done(a)
-	return b.desk.Await(ctx, a, "nobody answered whether "+name+" may run, so it did not", "ask for it again")
-}
-
-func (b *Bot) askCard(ask schemas.Ask, shown []Block, a *desk.Question) Reply {
-	r := Reply{Private: true, Blocks: shown}
-	r.Choices = []Choice{{Key: string(schemas.AnswerOnce), Label: "Once"}}
-	if !ask.Each {
-		r.Choices = append(r.Choices, Choice{Key: string(schemas.AnswerHour), Label: "1 hour"}, Choice{Key: string(schemas.AnswerAlways), Label: "Always here"})
-	}
-	r.Choices = append(r.Choices, Choice{Key: string(schemas.AnswerDeny), Label: "Deny"})
-	c := &desk.Card{By: ask.Caller, Role: schemas.Member, May: desk.RequesterOnly(ask.Caller)}
-	c.Act = func(ctx context.Context, t desk.Turn, act Action) (Reply, error) {
-		return b.answer(ctx, t, ask, a, act.Choice)
-	}
-	return b.desk.Deal(c, r)
-}
-
-// answer stores what outlives the call, then lets the call go on. A yes that cannot be written down is none.
-func (b *Bot) answer(ctx context.Context, t desk.Turn, ask schemas.Ask, a *desk.Question, choice string) (Reply, error) {
-	name, said := ask.Tool.Full(), schemas.Answer(choice)
-	text := map[schemas.Answer]string{schemas.AnswerOnce: "allowed once", schemas.AnswerHour: "allowed for 1 hour",
-		schemas.AnswerAlways: "allowed until you take it back", schemas.AnswerDeny: "denied"}[said]
-	if text == "" || ask.Each && said != schemas.AnswerOnce {
-		said, text = schemas.AnswerDeny, "denied"
-	}
-	err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Server: ask.Tool.Server, Tool: ask.Tool.Name, Detail: text})
-	if err == nil && said != schemas.AnswerDeny && said != schemas.AnswerOnce {
-		var until *time.Time
-		if said == schemas.AnswerHour {
-			end := b.opt.Now().Add(time.Hour)
-			until = &end
-		}
-		err = b.grant(ctx, t.Caller, ask.Tool, until)
-	}
-	if err != nil {
-		a.Answer <- schemas.AnswerDeny
-		return Reply{}, err
-	}
-	a.Answer <- said
-	text = words.Clean(name) + " " + text
-	if said == schemas.AnswerAlways {
-		text += " · `/mcp policy forget " + strings.ReplaceAll(words.Clean(name), " ", "") + "`"
-	}
-	return Reply{Private: true, Blocks: []Block{{Text: text}}}, nil
+// Contact is the gate of hosts that need a yes: it posts a card to the member whose sandbox wants to reach one, and waits for
+// the answer, the end of ctx, or a minute. Always and never change the thread's rules when a manager says them; they are stored
+// before it returns, and a rule about the host that is made meanwhile answers, too. Without a door that reaches the member it
+// answers CodeAsk at once, at the end CodeExpired; whenever there is an error the host must not be reached.
+func (b *Bot) Contact(ctx context.Context, c schemas.Contact) (schemas.Answer, error) {
+	return b.rules.Contact(ctx, c)
 }

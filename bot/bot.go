@@ -9,6 +9,7 @@ import (
 	"bobbin/bot/internal/desk"
 	"bobbin/bot/internal/line"
 	"bobbin/bot/internal/own"
+	"bobbin/bot/internal/rule"
 	"bobbin/internal/safehttp"
 	"bobbin/schemas"
 )
@@ -151,6 +152,7 @@ type Bot struct {
 	lines line.Table
 	verbs map[string]verb // by name
 	desk  *desk.Desk
+	rules *rule.Rules
 	shown newest
 	signs signing
 	here  presence
@@ -188,6 +190,8 @@ func New(opt Options) *Bot {
 	}
 	b := &Bot{opt: opt, own: own.Tools(), lines: line.New(),
 		desk: desk.New(desk.Options{Journal: opt.Journal, CardTTL: opt.CardTTL, Now: opt.Now, Log: opt.Log})}
+	b.rules = rule.New(b.desk, rule.Options{Config: opt.Config, Rules: opt.Rules, Tools: opt.Tools, Live: opt.Live,
+		CardTTL: opt.CardTTL, StartWait: opt.StartWait, Now: opt.Now})
 	b.verbs = b.runs()
 	match(b.lines, b.verbs)
 	b.signs.links, b.signs.calls, b.signs.loose = map[string]*errand{}, map[holder]waiting{}, map[holder]loose{}

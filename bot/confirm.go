@@ -202,16 +202,6 @@ func (b *Bot) settle(ctx context.Context, t desk.Turn, p schemas.Proposal) (Repl
 	return r, err
 }
 
-// saved says that the change stands although the servers could not be brought in line.
-func (b *Bot) saved(t desk.Turn, blocks []Block, err error) Reply {
-	r := b.desk.Refusal(t.Caller, err)
-	if schemas.CodeOf(err) == schemas.CodeInternal {
-		r.Blocks[0].Text = strings.Replace(r.Blocks[0].Text, "Your config is unchanged", "The change itself is saved", 1)
-	}
-	r.Blocks = append(append(blocks, Block{Text: "the change is saved"}), r.Blocks...)
-	return r
-}
-
 // report words the state of the named servers, offers to give what is missing, and names those that are still starting. again
 // says that a notice follows about these.
 func (b *Bot) report(ctx context.Context, t desk.Turn, names []string, blocks []Block, again bool) (r Reply, slow []string) {
@@ -219,7 +209,7 @@ func (b *Bot) report(ctx context.Context, t desk.Turn, names []string, blocks []
 	defer cancel()
 	statuses, err := b.opt.Tools.Status(ctx, t.Caller.Thread)
 	if err != nil {
-		return b.saved(t, blocks, err), nil
+		return b.desk.Saved(t, blocks, err), nil
 	}
 	statuses = b.viewed(ctx, t.Caller, statuses)
 	r = Reply{Blocks: blocks}

@@ -155,7 +155,7 @@ func (b *Bot) up(ctx context.Context, t desk.Turn, names, fresh []string, blocks
 	if len(fresh) > 0 {
 		var err error
 		if before, err = b.opt.Tools.Status(ctx, t.Caller.Thread); err != nil {
-			return b.saved(t, blocks, err), nil
+			return b.desk.Saved(t, blocks, err), nil
 		}
 	}
 	var again []string
@@ -180,7 +180,7 @@ func (b *Bot) up(ctx context.Context, t desk.Turn, names, fresh []string, blocks
 		return b.opt.Live.Apply(ctx, t.Caller.Thread)
 	})
 	if err != nil {
-		return b.saved(t, blocks, err), nil
+		return b.desk.Saved(t, blocks, err), nil
 	}
 	return b.told(ctx, t, names, blocks, done)
 }

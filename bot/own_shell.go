@@ -72,7 +72,7 @@ func (b *Bot) mayShell(ctx context.Context, call schemas.Call, tool schemas.Tool
 		call.Waiting("waits for " + words.At(c.Member, c.Name) + " to allow the command")
 		defer call.Waiting("")
 	}
-	answer, err := b.ask(ctx, schemas.Ask{Caller: c, Tool: tool, Args: call.Args, Why: d.Why, Each: wary != "", Shown: call.Waiting != nil}, []Block{
+	answer, err := b.rules.AskShown(ctx, schemas.Ask{Caller: c, Tool: tool, Args: call.Args, Why: d.Why, Each: wary != "", Shown: call.Waiting != nil}, []Block{
 		{Text: "the assistant wants to run a command in your sandbox"},
 		{Code: words.Lines(command)},
 		{Facts: []Fact{{Label: "folder", Value: words.Arg(dir)}, {Label: "as", Value: "you, in your own sandbox"}}},

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
@@ -41,4 +42,14 @@ func (d *Desk) Refusal(c schemas.Caller, err error) view.Reply {
 	}
 	d.opt.Log.Error("request failed", "ref", ref, "thread", c.Thread, "member", c.Member, "err", err)
 	return view.Refused(schemas.CodeInternal, "something went wrong on my side, reference "+ref+"; the operator can find it in the log. Your config is unchanged")
+}
+
+// Saved says that the change stands although the servers could not be brought in line.
+func (d *Desk) Saved(t Turn, blocks []view.Block, err error) view.Reply {
+	r := d.Refusal(t.Caller, err)
+	if schemas.CodeOf(err) == schemas.CodeInternal {
+		r.Blocks[0].Text = strings.Replace(r.Blocks[0].Text, "Your config is unchanged", "The change itself is saved", 1)
+	}
+	r.Blocks = append(append(blocks, view.Block{Text: "the change is saved"}), r.Blocks...)
+	return r
 }

@@ -1,4 +1,4 @@
-package bot
+package rule
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bobbin/bot/internal/desk"
+	"bobbin/bot/internal/view"
 	"bobbin/bot/internal/words"
 	"bobbin/schemas"
 )
@@ -40,38 +41,39 @@ func samplingRight() right {
 	}
 }
 
-// rightVerb gives a right, or takes it back.
-func (b *Bot) rightVerb(x right, give bool) func(context.Context, desk.Turn) (Reply, error) {
-	return func(ctx context.Context, t desk.Turn) (Reply, error) {
+// Trust is /mcp policy trust, or, with give false, untrust.
+func (rs *Rules) Trust(give bool) func(context.Context, desk.Turn) (view.Reply, error) {
+	return func(ctx context.Context, t desk.Turn) (view.Reply, error) {
 		if give {
-			return b.giveRight(ctx, t, x)
+			return rs.giveRight(ctx, t, trustRight())
 		}
-		return b.takeRight(ctx, t, x)
+		return rs.takeRight(ctx, t, trustRight())
 	}
 }
 
-func (b *Bot) sampling(ctx context.Context, t desk.Turn) (Reply, error) {
+// Sampling is /mcp policy sampling.
+func (rs *Rules) Sampling(ctx context.Context, t desk.Turn) (view.Reply, error) {
 	switch off := t.Arg("off"); {
 	case off == "":
-		return b.giveRight(ctx, t, samplingRight())
+		return rs.giveRight(ctx, t, samplingRight())
 	case strings.EqualFold(off, "off"):
-		return b.takeRight(ctx, t, samplingRight())
+		return rs.takeRight(ctx, t, samplingRight())
 	}
-	return Reply{}, words.Invalid("behind the server stands `off` or nothing", "`/mcp policy sampling "+words.Clean(t.Arg("name"))+" off`")
+	return view.Reply{}, words.Invalid("behind the server stands `off` or nothing", "`/mcp policy sampling "+words.Clean(t.Arg("name"))+" off`")
 }
 
 // naming puts a server into words about a right.
 func naming(text, server string) string { return strings.Replace(text, "{}", words.Clean(server), 1) }
 
 // giveRight asks a manager first, on a card that says what it means.
-func (b *Bot) giveRight(ctx context.Context, t desk.Turn, x right) (Reply, error) {
+func (rs *Rules) giveRight(ctx context.Context, t desk.Turn, x right) (view.Reply, error) {
 	name := t.Arg("name")
 	if err := checkPattern(name); err != nil {
-		return Reply{}, words.Invalid("that is no server", "its name, or a pattern such as team-*")
+		return view.Reply{}, words.Invalid("that is no server", "its name, or a pattern such as team-*")
 	}
-	cfg, err := b.opt.Config.Load(ctx, t.Caller.Thread)
+	cfg, err := rs.opt.Config.Load(ctx, t.Caller.Thread)
 	if err != nil {
-		return Reply{}, err
+		return view.Reply{}, err
 	}
 	question := naming(x.question, name)
 	if _, here := cfg.Find(name); !here && !strings.ContainsAny(name, "*?") {
@@ -81,51 +83,51 @@ func (b *Bot) giveRight(ctx context.Context, t desk.Turn, x right) (Reply, error
 	if !t.Caller.Manages() {
 		warning += " A manager of the thread has to confirm."
 	}
-	r := Reply{Blocks: []Block{{Text: question}, {Warning: warning}},
-		Choices: []Choice{{Key: desk.Confirm, Label: "Confirm", Style: "danger"}, {Key: desk.Cancel, Label: "Cancel"}}}
+	r := view.Reply{Blocks: []view.Block{{Text: question}, {Warning: warning}},
+		Choices: []view.Choice{{Key: desk.Confirm, Label: "Confirm", Style: "danger"}, {Key: desk.Cancel, Label: "Cancel"}}}
 	c := &desk.Card{By: t.Caller, Role: schemas.Member, May: desk.ManagerOnly}
-	c.Act = func(ctx context.Context, t desk.Turn, a Action) (Reply, error) {
+	c.Act = func(ctx context.Context, t desk.Turn, a view.Action) (view.Reply, error) {
 		if a.Choice != desk.Confirm {
-			b.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: naming(x.give, name)})
-			return Reply{Blocks: []Block{{Text: "cancelled; nothing was changed"}}}, nil
+			rs.desk.Noted(ctx, t.Caller, schemas.Record{Event: schemas.EventCancelled, Detail: naming(x.give, name)})
+			return view.Reply{Blocks: []view.Block{{Text: "cancelled; nothing was changed"}}}, nil
 		}
-		if _, err := b.setRight(ctx, t, x, name, true); err != nil {
-			return Reply{}, err
+		if _, err := rs.setRight(ctx, t, x, name, true); err != nil {
+			return view.Reply{}, err
 		}
-		return Reply{Blocks: []Block{{Text: naming(x.given, name) + " · `/mcp policy " + naming(x.back, name) + "` takes it back"}}}, nil
+		return view.Reply{Blocks: []view.Block{{Text: naming(x.given, name) + " · `/mcp policy " + naming(x.back, name) + "` takes it back"}}}, nil
 	}
-	return b.desk.Deal(c, r), nil
+	return rs.desk.Deal(c, r), nil
 }
 
 // takeRight takes one back, which is a manager's, too.
-func (b *Bot) takeRight(ctx context.Context, t desk.Turn, x right) (Reply, error) {
+func (rs *Rules) takeRight(ctx context.Context, t desk.Turn, x right) (view.Reply, error) {
 	name := t.Arg("name")
 	if !t.Caller.Manages() {
-		return Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules"}
+		return view.Reply{}, &schemas.Error{Code: schemas.CodeDenied, Text: "only a manager of the thread can change its rules"}
 	}
 	if err := checkPattern(name); err != nil {
-		return Reply{}, words.Invalid("that is no server", "`/mcp policy show` lists them")
+		return view.Reply{}, words.Invalid("that is no server", "`/mcp policy show` lists them")
 	}
-	found, err := b.setRight(ctx, t, x, name, false)
+	found, err := rs.setRight(ctx, t, x, name, false)
 	switch {
 	case err != nil:
-		return Reply{}, err
+		return view.Reply{}, err
 	case !found:
-		return Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
+		return view.Reply{}, &schemas.Error{Code: schemas.CodeNotFound, Text: "there is no such rule", Hint: "`/mcp policy show` lists them"}
 	}
-	return Reply{Blocks: []Block{{Text: naming(x.taken, name)}}}, nil
+	return view.Reply{Blocks: []view.Block{{Text: naming(x.taken, name)}}}, nil
 }
 
 // setRight writes a right down, or takes it back; found says that it was there.
-func (b *Bot) setRight(ctx context.Context, t desk.Turn, x right, name string, give bool) (found bool, err error) {
+func (rs *Rules) setRight(ctx context.Context, t desk.Turn, x right, name string, give bool) (found bool, err error) {
 	detail := naming(x.back, name)
 	if give {
 		detail = naming(x.give, name)
 	}
-	if err := b.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail + " for the thread"}); err != nil {
+	if err := rs.desk.Record(ctx, t.Caller, schemas.Record{Event: schemas.EventPolicy, Detail: detail + " for the thread"}); err != nil {
 		return false, err
 	}
-	err = b.opt.Rules.Rule(ctx, t.Caller.Thread, func(p *schemas.Policy) error {
+	err = rs.opt.Rules.Rule(ctx, t.Caller.Thread, func(p *schemas.Policy) error {
 		list := x.list(p)
 		found = slices.Contains(*list, name)
 		*list = slices.DeleteFunc(slices.Clone(*list), func(s string) bool { return s == name })
@@ -137,6 +139,6 @@ func (b *Bot) setRight(ctx context.Context, t desk.Turn, x right, name string, g
 	if err != nil {
 		return false, err
 	}
-	b.desk.Changed(t.Caller.Thread)
-	return found, b.ruled(ctx, t.Caller.Thread)
+	rs.desk.Changed(t.Caller.Thread)
+	return found, rs.Applied(ctx, t.Caller.Thread)
 }
