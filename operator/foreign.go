@@ -61,7 +61,7 @@ func Entrypoint(s Server) (string, error) {
 set -eu
 eval "$(cat)"
 docker image inspect %[1]s >/dev/null 2>&1 || docker pull %[1]s
-exec mcp-proxy --sse-port %[2]d --sse-host %[3]s --allow-origin %[4]s --pass-environment -- docker run --rm -i%[5]s
+exec mcp-proxy --sse-port %[2]d --sse-host %[3]s --allow-origin %[4]s --pass-environment -- docker run --rm -i --init --log-driver none --cap-drop ALL --security-opt no-new-privileges --memory 512m --cpus 1 --pids-limit 256%[5]s
 `, quote(s.BaseImage), s.ProxyOptions.Port, quote(s.ProxyOptions.Host), quote(s.ProxyOptions.Origin), run.String()), nil
 }
 
