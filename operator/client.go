@@ -36,24 +36,34 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		return c.remote(s, r)
 	}
 	w, err := c.o.way(c.name)
-	if err != nil {
-		if w, err = c.wake(r.Context()); err != nil {
+	if err == nil {
+		resp, err := c.over(w, r)
+		if again := r.GetBody != nil || r.Body == nil; !errors.Is(err, errAway) || !again || r.Context().Err() != nil {
+			return resp, err
+		}
+	}
+	// It was never started, or its container is gone.
+	if _, err := c.o.Start(r.Context(), c.name, nil); err != nil {
+		return nil, err
+	}
+	if w, err = c.o.way(c.name); err != nil {
+		return nil, err
+	}
+	if r.GetBody != nil {
+		if r.Body, err = r.GetBody(); err != nil {
 			return nil, err
 		}
 	}
+	return c.over(w, r)
+}
+
+// over sends a request to a proxied server.
+func (c *carrier) over(w *way, r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+w.token)
 	if w.token == "" {
 		r.Header.Del("Authorization") // another proxy than bobbin's asks for none
 	}
 	return w.http.Transport.RoundTrip(r)
-}
-
-// wake starts a server that nobody stopped by hand while it was asked for.
-func (c *carrier) wake(ctx context.Context) (*way, error) {
-	if _, err := c.o.Start(ctx, c.name, nil); err != nil {
-		return nil, err
-	}
-	return c.o.way(c.name)
 }
 
 func (c *carrier) remote(s Server, r *http.Request) (*http.Response, error) {

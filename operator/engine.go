@@ -53,7 +53,7 @@ func failed(what string, err error) error {
 	if _, ok := asError(err); ok || err == nil {
 		return err
 	}
-	e := &schemas.Error{Code: schemas.CodeFailed, Text: what + ": " + short(schemas.Clean(err.Error(), true)), Hint: "the engine's log tells more", Err: err}
+	e := &schemas.Error{Code: schemas.CodeFailed, Text: what + ": " + says(err), Hint: "the engine's log tells more", Err: err}
 	switch {
 	case client.IsErrConnectionFailed(err):
 		e.Code, e.Text, e.Hint = schemas.CodeMissing, what+": the container engine does not answer", "start it again"
@@ -61,6 +61,11 @@ func failed(what string, err error) error {
 		e.Text, e.Hint = what+": the container engine did not answer in time", "look at its log"
 	}
 	return e
+}
+
+// says is an error of the engine in one line.
+func says(err error) string {
+	return short(schemas.Clean(strings.TrimPrefix(err.Error(), "Error response from daemon: "), true))
 }
 
 func short(text string) string {
@@ -107,7 +112,8 @@ func (o *Operator) inspect(ctx context.Context, id string) (c container.InspectR
 	return r.Container, r.Container.State != nil, nil
 }
 
-// create makes a container. A name that something else has is said so.
+// create makes a container. A name that something else has is said so; a server's own of before, which an engine under load was still
+// making when its bobbin was killed or gave up, goes.
 func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) (id string, err error) {
 	engine, err := o.docker(ctx)
 	if err != nil {
@@ -115,15 +121,31 @@ func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
-	r, err := engine.ContainerCreate(ctx, s)
-	switch {
-	case errdefs.IsConflict(err):
-		return "", &schemas.Error{Code: schemas.CodeConflict, Text: "the engine has a container " + s.Name + " that is not of this data folder",
-			Hint: "look at it with docker inspect, then docker rm it, or set another prefix: in " + FileName, Err: err}
-	case err != nil:
-		return "", failed("the container "+s.Name+" cannot be made", err)
+	for tries := 0; ; tries++ {
+		r, err := engine.ContainerCreate(ctx, s)
+		switch {
+		case err == nil:
+			return r.ID, nil
+		case !errdefs.IsConflict(err):
+			return "", failed("the container "+s.Name+" cannot be made", err)
+		}
+		c, there, e := o.inspect(ctx, s.Name)
+		ours := there && c.Config != nil && c.Config.Labels[labelInstance] == o.instance && c.Config.Labels[labelRole] == roleServer
+		if e != nil || there && !ours || tries == 20 {
+			return "", &schemas.Error{Code: schemas.CodeConflict, Text: "the engine has a container " + s.Name + " that is not of this data folder",
+				Hint: "look at it with docker inspect, then docker rm it, or set another prefix: in " + FileName, Err: errors.Join(err, e)}
+		}
+		if ours {
+			if err := o.discard(ctx, c.ID); err != nil {
+				return "", err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return "", failed("the container "+s.Name+" cannot be made", ctx.Err())
+		case <-time.After(250 * time.Millisecond):
+		}
 	}
-	return r.ID, nil
 }
 
 func (o *Operator) startContainer(ctx context.Context, id string) error {

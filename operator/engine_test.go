@@ -291,7 +291,7 @@ func TestStart_Server(t *testing.T) { // D16, D17, D30, D33, D34, D47, D49, D54
 }
 
 func TestStart_Fails(t *testing.T) { // D49: the reason, and no fake
-	y := newYard(t, "mcps:\n  - name: gone\n    base_image: bobbin.invalid/no-such-image\n  - name: ends\n    base_image: "+testImage+"\n    command: fail\n  - name: nothing\n    base_image: "+boxImage+"\n    command: /no/such/program\n")
+	y := newYard(t, "mcps:\n  - name: gone\n    base_image: 127.0.0.1:1/no-such-image\n  - name: ends\n    base_image: "+testImage+"\n    command: fail\n  - name: nothing\n    base_image: "+boxImage+"\n    command: /no/such/program\n")
 	for name, want := range map[string]string{
 		"gone": "cannot be pulled", "ends": "exited with 3: Error: I cannot work", "nothing": "no such program",
 	} {

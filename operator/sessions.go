@@ -87,10 +87,8 @@ func (o *Operator) StopSession(ctx context.Context, name string) error {
 	if err := o.discard(ctx, s.ID); err != nil {
 		return err
 	}
-	for _, n := range s.Networks {
-		if strings.Contains(n, "-session-") {
-			o.forsake(ctx, n)
-		}
+	for _, n := range s.Networks { // its own, and those of servers that were removed meanwhile
+		o.forsake(ctx, n)
 	}
 	all, err := o.state.Sub("sessions")
 	if err != nil {

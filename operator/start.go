@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,11 +71,21 @@ func (o *Operator) begin(ctx context.Context, name string, tell func(step string
 	o.forget(name)
 	r := &run{o: o, server: s, prefix: names(f.Prefix), tell: tell}
 	if err := r.start(ctx, anew); err != nil {
-		e := explained(name, err)
-		_ = o.remember(name, memory{State: stateFailed, Why: e.Text, Hint: e.Hint})
-		return Status{}, e
+		return Status{}, r.failed(err)
 	}
 	return o.Status(ctx, name)
+}
+
+// failed writes down why a start failed, unless what ran before it runs on.
+func (r *run) failed(err error) error {
+	e := explained(r.server.Name, err)
+	switch {
+	case r.unseen:
+		return e
+	case r.serving:
+		return ending(e, "; what ran before runs on")
+	}
+	return errors.Join(e, r.o.remember(r.server.Name, memory{State: stateFailed, Why: e.Text, Hint: e.Hint}))
 }
 
 func explained(name string, err error) *schemas.Error {
@@ -84,7 +95,14 @@ func explained(name string, err error) *schemas.Error {
 	if e, ok := asError(err); ok {
 		return e
 	}
-	return &schemas.Error{Code: schemas.CodeFailed, Text: name + " could not be started: " + short(schemas.Clean(err.Error(), true)), Hint: "bobbin mcp logs " + name, Err: err}
+	return &schemas.Error{Code: schemas.CodeFailed, Text: name + " could not be started: " + says(err), Hint: "bobbin mcp logs " + name, Err: err}
+}
+
+// ending is an error with more at the end of its words.
+func ending(e *schemas.Error, more string) *schemas.Error {
+	longer := *e
+	longer.Text += more
+	return &longer
 }
 
 // usable finds an entry that can be used.
@@ -110,10 +128,16 @@ type run struct {
 	prefix names
 	tell   func(string)
 	values map[string]schemas.Secret
+
+	serving bool // a container of before is up, and stays so until clear
+	unseen  bool // it ran when the engine was last seen
 }
 
 func (r *run) step(state string) error {
 	r.tell(state)
+	if r.serving {
+		return nil
+	}
 	return r.o.remember(r.server.Name, memory{State: state})
 }
 
@@ -122,6 +146,13 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 	if s.ProxyImage != "" && !s.AllowDockerSocket {
 		return &schemas.Error{Code: schemas.CodeDenied, Text: s.Name + " has a proxy_image, which starts the server through the engine's socket, and whoever has that is root here",
 			Hint: "take proxy_image out, and bobbin's own proxy serves it; or write allow_docker_socket: true"}
+	}
+	if m, err := o.recall(s.Name); err == nil && m.State == stateRunning {
+		all, err := o.found(ctx, labelServer+"="+s.Name)
+		if r.unseen = err != nil; r.unseen {
+			return err
+		}
+		r.serving = slices.ContainsFunc(all, func(c container.Summary) bool { return c.State == container.StateRunning })
 	}
 	if r.values, err = o.resolve(ctx, s, s.Env); err != nil {
 		return err
@@ -155,17 +186,19 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if running {
-		return r.resume(ctx, line)
-	}
-	if err := r.step(stateStarting); err != nil {
-		return err
+	if running == "" {
+		if err := r.step(stateStarting); err != nil {
+			return err
+		}
 	}
 	if err := o.network(ctx, r.prefix.common(), roleServer, true); err != nil {
 		return err
 	}
 	if err := o.network(ctx, r.prefix.network(s.Name), roleServer, false); err != nil {
 		return err
+	}
+	if running != "" {
+		return r.resume(ctx, running, line)
 	}
 	return r.bring(ctx, c, line)
 }
@@ -201,7 +234,7 @@ func (r *run) fetch(ctx context.Context, name string, pulling func() error) (ima
 		found, err = engine.ImageInspect(ctx, name)
 	}
 	if err != nil {
-		return image.InspectResponse{}, &schemas.Error{Code: schemas.CodeMissing, Text: "the image " + name + " is not here and cannot be pulled: " + short(schemas.Clean(err.Error(), true)),
+		return image.InspectResponse{}, &schemas.Error{Code: schemas.CodeMissing, Text: "the image " + name + " is not here and cannot be pulled: " + says(err),
 			Hint: "check its name, or bring it here: docker pull, docker load or docker build", Err: err}
 	}
 	return found.InspectResponse, nil
@@ -230,19 +263,20 @@ func (r *run) command(base image.InspectResponse) (commandLine, error) {
 	return commandLine{Command: all[0], Args: all[1:], Env: env}, nil
 }
 
-// clear removes containers of another definition; running reports that one of this definition runs.
-func (r *run) clear(ctx context.Context, mark string, anew bool) (running bool, err error) {
+// clear removes containers of another definition; running is one of this definition that runs.
+func (r *run) clear(ctx context.Context, mark string, anew bool) (running string, err error) {
 	all, err := r.o.found(ctx, labelServer+"="+r.server.Name)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for _, c := range all {
 		if !anew && c.Labels[labelPrint] == mark && c.State == container.StateRunning {
-			running = true
+			running = c.ID
 			continue
 		}
+		r.serving = running != ""
 		if err := r.o.discard(ctx, c.ID); err != nil {
-			return false, err
+			return "", err
 		}
 	}
 	return running, nil
@@ -312,15 +346,22 @@ func (r *run) bring(ctx context.Context, c client.ContainerCreateOptions, line c
 }
 
 // resume is for a container that runs already, perhaps since before this bobbin. Its proxy may have been started again by a hand
-// and know of nothing.
-func (r *run) resume(ctx context.Context, line commandLine) error {
-	m, err := r.o.recall(r.server.Name)
+// and know of nothing, its network may have been taken away, and the bobbin that began it may have been killed.
+func (r *run) resume(ctx context.Context, id string, line commandLine) error {
+	name := r.server.Name
+	if err := r.o.join(ctx, r.prefix.network(name), id, name); err != nil {
+		return err
+	}
+	m, err := r.o.recall(name)
 	if err == nil && r.server.ProxyImage == "" {
-		w := newWay(r.server.Name, m.Token, filepath.Join(r.o.folder(r.server.Name), proxySocket), m.Port)
+		w := newWay(name, m.Token, filepath.Join(r.o.folder(name), proxySocket), m.Port)
 		defer w.http.CloseIdleConnections()
 		if err = w.ping(ctx, pingTime); err == nil {
-			m.Tools, err = r.register(ctx, w, line)
-			if err != nil {
+			if err := closeFolder(r.o.folder(name)); err != nil {
+				return err
+			}
+			r.serving = false // if it does not work now, nothing does
+			if m.Tools, err = r.register(ctx, w, line); err != nil {
 				return err
 			}
 		}
@@ -328,9 +369,12 @@ func (r *run) resume(ctx context.Context, line commandLine) error {
 	if err != nil { // it cannot be spoken to: another one takes its place
 		return r.start(ctx, true)
 	}
+	if err := r.o.rejoin(ctx, name, r.prefix); err != nil {
+		return err
+	}
 	m.State, m.Why, m.Hint, m.Print = stateRunning, "", "", r.o.print(r.server)
 	r.tell(stateRunning)
-	return r.o.remember(r.server.Name, m)
+	return r.o.remember(name, m)
 }
 
 func (r *run) register(ctx context.Context, w *way, line commandLine) (tools int, err error) {
@@ -346,6 +390,7 @@ func (r *run) register(ctx context.Context, w *way, line commandLine) (tools int
 	if in.State == "running" || in.State == "starting" {
 		why = in.Error
 	}
+	why = strings.TrimSuffix(why, "; the call did not run") // none was made
 	if last := lastLine(in.Stderr); last != "" {
 		why += ": " + last
 	}
@@ -384,8 +429,13 @@ func lend(folder, token string) error {
 	return os.Chmod(folder, 0o777)
 }
 
+// closeFolder takes the token out and lets nobody inside write any more.
 func closeFolder(folder string) error {
-	return errors.Join(os.Remove(filepath.Join(folder, tokenFile)), os.Chmod(folder, 0o755))
+	err := os.Remove(filepath.Join(folder, tokenFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, os.Chmod(folder, 0o755))
 }
 
 // await waits until a container's proxy answers.

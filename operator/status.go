@@ -17,12 +17,14 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 
 	"bobbin/schemas"
 )
 
 const (
 	lookTime  = 2 * time.Second
+	lookers   = 8 // servers that are looked at side by side
 	maxLine   = 16 << 10
 	tailLines = 100
 )
@@ -66,14 +68,21 @@ func (o *Operator) List(ctx context.Context) ([]Status, error) {
 		return nil, err
 	}
 	all := make([]Status, len(f.Servers))
+	var g errgroup.Group
+	g.SetLimit(lookers)
 	for i, s := range f.Servers {
-		if all[i], err = o.status(ctx, s, f); err != nil {
-			e := explained(s.Name, err)
-			all[i] = o.written(s, f)
-			all[i].State, all[i].Why, all[i].Hint = "unknown", e.Text, e.Hint
-		}
+		g.Go(func() error {
+			st, err := o.status(ctx, s, f)
+			if err != nil {
+				e := explained(s.Name, err)
+				st = o.written(s, f)
+				st.State, st.Why, st.Hint = "unknown", e.Text, e.Hint
+			}
+			all[i] = st
+			return nil
+		})
 	}
-	return all, nil
+	return all, g.Wait()
 }
 
 // Status tells about one server; CodeNotFound when there is none.
@@ -186,7 +195,9 @@ func (o *Operator) fill(ctx context.Context, st *Status, s Server, c container.I
 		st.Ports = []string{fmt.Sprintf("%s->%d", at, port)}
 		st.Effective = at
 	}
-	if st.Stale = m.Print != "" && m.Print != o.print(s); st.Stale {
+	p := o.pinned(s.Name)
+	other := s.ProxyImage == "" && p.Name == s.BaseImage && p.ID != "" && p.ID != c.Image // an upgrade was killed
+	if st.Stale = other || m.Print != "" && m.Print != o.print(s); st.Stale {
 		st.Problems = append(st.Problems, "its definition has changed since it was started: bobbin mcp start "+s.Name)
 	}
 	sessions, err := o.found(ctx, labelRole+"="+roleSession)

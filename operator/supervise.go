@@ -2,8 +2,8 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +17,8 @@ const (
 	stableTime   = time.Minute
 	firstBackoff = 500 * time.Millisecond
 	maxBackoff   = time.Minute
-	maxSilence   = 3                // pings in a row
-	engineRetry  = 30 * time.Second // while no engine answers
+	maxSilence   = 3               // pings in a row
+	engineRetry  = 5 * time.Second // while no engine answers
 )
 
 // health of one server, as this bobbin knows it.
@@ -37,7 +37,7 @@ func (o *Operator) Run(ctx context.Context, changed func()) error {
 	defer work.Wait()
 	tick := time.NewTicker(o.opt.health)
 	defer tick.Stop()
-	last, rest := "", time.Time{}
+	last, rest, away := "", time.Time{}, error(nil)
 	for first := true; ; first = false {
 		f, err := o.Load(ctx)
 		o.mu.Lock()
@@ -55,7 +55,14 @@ func (o *Operator) Run(ctx context.Context, changed func()) error {
 			}
 		}
 		if len(f.Servers) > 0 && time.Now().After(rest) {
-			if err := o.look(ctx, f, &work); err != nil {
+			err := o.look(ctx, f, &work)
+			switch {
+			case err != nil && away == nil:
+				o.opt.Log.Warn("the operator's servers are not looked after until the container engine answers", "err", err)
+			case err == nil && away != nil:
+				o.opt.Log.Info("the container engine answers again")
+			}
+			if away = err; err != nil {
 				rest = time.Now().Add(engineRetry)
 			}
 		}
@@ -69,28 +76,34 @@ func (o *Operator) Run(ctx context.Context, changed func()) error {
 
 // look begins what each server needs.
 func (o *Operator) look(ctx context.Context, f File, work *sync.WaitGroup) error {
-	proxied := false
-	for _, s := range f.Servers {
-		proxied = proxied || s.Type == Proxied
-	}
-	if !proxied {
+	if !slices.ContainsFunc(f.Servers, func(s Server) bool { return s.Type == Proxied }) {
 		return nil
 	}
 	all, err := o.found(ctx, labelRole+"="+roleServer)
 	if err != nil {
 		return err
 	}
+	there := map[string]bool{} // and whether it runs
 	for _, c := range all {
-		s, ok := f.Find(c.Labels[labelServer])
-		if !ok || s.Type != Proxied || s.Wrong != "" || !o.take(s.Name) {
+		there[c.Labels[labelServer]] = c.State == container.StateRunning
+	}
+	for _, s := range f.Servers {
+		running, ok := there[s.Name]
+		if !ok && !o.remembers(s.Name) || s.Type != Proxied || s.Wrong != "" || !o.take(s.Name) {
 			continue
 		}
 		work.Go(func() {
 			defer o.release(s.Name)
-			o.tend(ctx, s, c.State == container.StateRunning)
+			o.tend(ctx, s, running)
 		})
 	}
 	return nil
+}
+
+// remembers reports whether a server was started and neither stopped nor given up: its container, if it is gone, was taken away.
+func (o *Operator) remembers(name string) bool {
+	m, err := o.recall(name)
+	return err == nil && m.State == stateRunning
 }
 
 // take claims the care for a server; false while somebody has it, or while it rests.
@@ -207,7 +220,7 @@ func (o *Operator) giveUp(ctx context.Context, name, why string) {
 	}
 }
 
-// revive starts a server whose container is there; one that was stopped meanwhile stays so.
+// revive starts a server again; one that was stopped meanwhile stays so.
 func (o *Operator) revive(ctx context.Context, name string) error {
 	s, f, err := o.usable(ctx, name)
 	if err != nil {
@@ -218,9 +231,8 @@ func (o *Operator) revive(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	all, err := o.found(ctx, labelServer+"="+name)
-	if err != nil || len(all) == 0 {
-		return err
+	if _, err := o.recall(name); err != nil {
+		return nil //nolint:nilerr // it was stopped
 	}
 	r := &run{o: o, server: s, prefix: names(f.Prefix), tell: func(string) {}}
 	o.mu.Lock()
@@ -230,8 +242,7 @@ func (o *Operator) revive(ctx context.Context, name string) error {
 	}
 	o.mu.Unlock()
 	if err := r.start(ctx, false); err != nil {
-		e := explained(name, err)
-		return errors.Join(e, o.remember(name, memory{State: stateFailed, Why: e.Text, Hint: e.Hint}))
+		return r.failed(err)
 	}
 	return nil
 }

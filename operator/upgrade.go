@@ -117,7 +117,7 @@ func (o *Operator) Newer(ctx context.Context, name string, tell func(step string
 		_ = pull.Close()
 	}
 	if err != nil {
-		u.Note = "the registry was not asked: " + short(schemas.Clean(err.Error(), true))
+		u.Note = "the registry was not asked: " + says(err)
 	}
 	now, err := engine.ImageInspect(ctx, s.BaseImage)
 	if errdefs.IsNotFound(err) {
@@ -141,10 +141,7 @@ func version(i image.InspectResponse) Image {
 
 // Apply runs the newer version that Newer found; the older one is kept for Rollback.
 func (o *Operator) Apply(ctx context.Context, u Upgrade, tell func(step string)) (Status, error) {
-	if err := o.keepPin(u.Server, pin{Name: u.Image, ID: u.New.ID, Previous: u.Old.ID}); err != nil {
-		return Status{}, err
-	}
-	return o.Restart(ctx, u.Server, tell)
+	return o.exchange(ctx, u.Server, pin{Name: u.Image, ID: u.New.ID, Previous: u.Old.ID}, tell)
 }
 
 // Rollback runs the version before the last upgrade again; done twice, it is back.
@@ -157,8 +154,28 @@ func (o *Operator) Rollback(ctx context.Context, name string, tell func(step str
 	if p.Previous == "" || p.Name != s.BaseImage {
 		return Status{}, &schemas.Error{Code: schemas.CodeNotFound, Text: name + " has no earlier version here", Hint: "there is one after an upgrade"}
 	}
-	if err := o.keepPin(name, pin{Name: p.Name, ID: p.Previous, Previous: p.ID}); err != nil {
+	return o.exchange(ctx, name, pin{Name: p.Name, ID: p.Previous, Previous: p.ID}, tell)
+}
+
+// exchange runs another version; if that does not work, the one that ran before runs again.
+func (o *Operator) exchange(ctx context.Context, name string, to pin, tell func(step string)) (Status, error) {
+	before := o.pinned(name)
+	if err := o.keepPin(name, to); err != nil {
 		return Status{}, err
 	}
-	return o.Restart(ctx, name, tell)
+	st, err := o.Restart(ctx, name, tell)
+	if err == nil {
+		return st, nil
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTime+registerTime)
+	defer cancel()
+	e := explained(name, err)
+	again := "; the version before runs again"
+	if err := o.keepPin(name, before); err != nil {
+		return Status{}, err
+	}
+	if _, err := o.Restart(back, name, tell); err != nil {
+		again = "; the version before does not start either"
+	}
+	return Status{}, ending(e, again)
 }

@@ -26,7 +26,8 @@ const (
 	registerTime = 70 * time.Second // the proxy itself gives a server a minute to list its tools
 )
 
-// way leads to a server's proxy: over the socket in its folder, else over the port that is published.
+// way leads to a server's proxy: over the socket in its folder, where alone it can be told what to run; to another proxy than
+// bobbin's own over the port that is published.
 type way struct {
 	name, token, port string // port is "127.0.0.1:32768", "" if there is none
 	socket            string // "" for another proxy than bobbin's own
@@ -43,22 +44,27 @@ func newWay(name, token, socket, port string) *way {
 }
 
 func (w *way) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	var first error
+	if w.port == "" && w.socket == "" {
+		return nil, errAway
+	}
+	var c net.Conn
+	var err error
 	if w.socket != "" {
-		c, err := socket.Dial(ctx, w.socket)
-		if err == nil {
-			return c, nil
-		}
-		first = err
+		c, err = socket.Dial(ctx, w.socket)
+	} else {
+		var d net.Dialer
+		c, err = d.DialContext(ctx, "tcp", w.port)
 	}
-	if w.port == "" {
-		return nil, errors.Join(errors.New("operator: the server has no way in"), first)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errAway, err)
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", w.port)
+	return c, err
 }
 
-// program is what a proxy is told to run. Env holds values.
+// errAway: nobody is there who could have taken a request.
+var errAway = errors.New("operator: the server cannot be reached")
+
+// commandLine is what a proxy is told to run. Env holds values.
 type commandLine struct {
 	Name    string            `json:"name"`
 	Command string            `json:"command"`

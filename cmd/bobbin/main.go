@@ -112,10 +112,11 @@ func (m *Main) fail(f failure, asJSON bool) {
 		_ = m.printJSON(map[string]failure{"error": f}) // there is nowhere to tell that it cannot be told
 		return
 	}
-	_, _ = fmt.Fprintf(m.Err, "bobbin: %s\n", f.Text)
+	text := "bobbin: " + f.Text + "\n"
 	if f.Hint != "" {
-		_, _ = fmt.Fprintf(m.Err, "hint: %s\n", f.Hint)
+		text += "hint: " + f.Hint + "\n"
 	}
+	_, _ = io.WriteString(m.Err, text)
 }
 
 // meant says what a wrong word may have been meant to be.

@@ -10,9 +10,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"bobbin/internal/durable"
 	"bobbin/operator"
@@ -144,11 +146,20 @@ func (m *Main) mcpList() *cobra.Command {
 		w := tabwriter.NewWriter(m.Out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "Name\tType\tStatus\tPorts\tDetails")
 		for _, s := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.Type, s.State, cmp.Or(strings.Join(s.Ports, ", "), "-"), cmp.Or(s.Why, s.Image, s.URL))
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Name, s.Type, s.State, cmp.Or(strings.Join(s.Ports, ", "), "-"), details(s))
 		}
 		return w.Flush()
 	})
 	return c
+}
+
+// details is the most important of a server in a list.
+func details(s operator.Status) string {
+	text := cmp.Or(s.Why, s.Image, s.URL)
+	if s.Stale {
+		text += " · its definition has changed since it was started"
+	}
+	return text
 }
 
 func (m *Main) mcpStatus() *cobra.Command {
@@ -190,9 +201,11 @@ func (m *Main) printStatus(s operator.Status) error {
 	row("ID", s.ID)
 	row("Network", s.Network)
 	row("URL", s.URL)
-	row("Bind", strings.TrimSuffix(s.Configured+" in the container; "+cmp.Or(s.Effective, "not reachable")+" on this machine", "; not reachable on this machine"))
-	if s.Configured == "" {
-		row("Bind", "")
+	switch {
+	case s.Effective != "":
+		row("Bind", s.Configured+" in the container; "+s.Effective+" on this machine")
+	case s.Configured != "":
+		row("Bind", s.Configured+" in the container")
 	}
 	row("Ports", strings.Join(s.Ports, ", "))
 	row("Origins", s.AllowOrigin)
@@ -278,6 +291,9 @@ func (m *Main) mcpStart() *cobra.Command {
 	return c
 }
 
+// sideBySide is how many servers are started or stopped at a time.
+const sideBySide = 4
+
 // result is what became of one server of many.
 type result struct {
 	Name  string   `json:"name"`
@@ -286,7 +302,7 @@ type result struct {
 }
 
 func (m *Main) startAll(ctx context.Context, o *operator.Operator) error {
-	return m.forAll(ctx, o, "started", func(name string) error {
+	return m.forAll(ctx, o, "started", func(m *Main, name string) error {
 		s, err := o.Start(ctx, name, m.step(name))
 		if err == nil && !m.JSON {
 			return m.tellStarted(s)
@@ -296,29 +312,41 @@ func (m *Main) startAll(ctx context.Context, o *operator.Operator) error {
 }
 
 // forAll goes on after an error, and ends with a summary.
-func (m *Main) forAll(ctx context.Context, o *operator.Operator, done string, do func(name string) error) error {
+func (m *Main) forAll(ctx context.Context, o *operator.Operator, done string, do func(m *Main, name string) error) error {
 	f, err := o.Load(ctx)
 	if err != nil {
 		return err
 	}
-	results, count := []result{}, map[string]int{}
-	for _, s := range f.Servers {
-		r := result{Name: s.Name, Done: done}
-		err := do(s.Name)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			f := failureOf(err)
-			r.Done, r.Error = "failed", &f
-			if !m.JSON {
-				m.fail(f, false)
+	var mu sync.Mutex
+	own := *m
+	own.Out, own.Err = oneByOne{&mu, m.Out}, oneByOne{&mu, m.Err}
+	results := make([]result, len(f.Servers))
+	var g errgroup.Group
+	g.SetLimit(sideBySide)
+	for i, s := range f.Servers {
+		g.Go(func() error {
+			results[i] = result{Name: s.Name, Done: done}
+			err := do(&own, s.Name)
+			switch {
+			case err != nil:
+				f := failureOf(err)
+				results[i].Done, results[i].Error = "failed", &f
+				if !m.JSON {
+					f.Text = s.Name + ": " + strings.TrimPrefix(f.Text, s.Name+": ")
+					own.fail(f, false)
+				}
+			case s.Type == operator.Remote:
+				results[i].Done = "remote"
 			}
-		case s.Type == operator.Remote:
-			r.Done = "remote"
-		}
+			return ctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	count := map[string]int{}
+	for _, r := range results {
 		count[r.Done]++
-		results = append(results, r)
 	}
 	if m.JSON {
 		err = m.printJSON(results)
@@ -338,13 +366,25 @@ func (m *Main) forAll(ctx context.Context, o *operator.Operator, done string, do
 	return err
 }
 
+// oneByOne is a writer that several may use.
+type oneByOne struct {
+	mu  *sync.Mutex
+	out io.Writer
+}
+
+func (w oneByOne) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(b)
+}
+
 func (m *Main) mcpStop() *cobra.Command {
 	var all bool
 	c := &cobra.Command{Use: "stop NAME|--all", Short: "Stop an MCP server and remove its container; its entry stays", Args: nameOrAll(&all), ValidArgsFunction: m.serverNames}
 	c.Flags().BoolVar(&all, "all", false, "every server")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		if all {
-			return m.forAll(ctx, o, "stopped", func(name string) error { return o.Stop(ctx, name) })
+			return m.forAll(ctx, o, "stopped", func(_ *Main, name string) error { return o.Stop(ctx, name) })
 		}
 		if err := o.Stop(ctx, args[0]); err != nil {
 			return err

@@ -122,6 +122,9 @@ func TestMCP_WithoutEngine(t *testing.T) { // D02, D08 to D15, D26 to D28, D30
 	}
 	d.want(0, "mcp list", `^Name +Type +Status +Ports +Details$`, `^github +proxy +unknown +- +no container engine answers`, `^far +remote +remote +- +https://mcp.example.com/sse$`)
 	d.want(1, "mcp status nope", `MCP server 'nope' not found`)
+	if said := d.want(0, "mcp status far"); strings.Contains(said, "Bind") {
+		t.Error(said)
+	}
 	d.want(0, "mcp status far", `^Type +remote$`, `^Header +Authorization=\*\*\*\*$`)
 	d.want(1, "mcp start github", `no container engine answers at`, `hint: start Docker`)
 	d.want(0, "mcp start far", `^far is remote: no action needed$`)
@@ -144,6 +147,8 @@ func TestMCP_WithoutEngine(t *testing.T) { // D02, D08 to D15, D26 to D28, D30
 	d.want(0, "session create --name S1 --mcp far --mcp nobody --mcp far", `^Warning: MCP server 'nobody' not found, skipped$`, `^session S1 is a thread · MCP servers: far$`, `^bobbin chat --thread S1$`) // D29
 	d.want(0, "session create --name S2 --mcp plain", `^Warning: MCP server 'plain' does not start, skipped: no container engine answers`, `MCP servers: none$`)
 	d.want(0, "session list", `^S1 +thread +- +far `)
+	d.want(1, "session env S1", `session S1 is a thread, which has no container`, `hint: bobbin chat --thread S1`)
+	d.want(1, "session logs S1", `session S1 is a thread`)
 	if said := d.chat("S1", "/mcp list"); !regexp.MustCompile(`(?m)^ *far +\w+.*the operator's`).MatchString(said) {
 		t.Errorf("the thread lacks its server:\n%s", said)
 	}
@@ -387,11 +392,11 @@ func (d *opDesk) chat(thread string, lines ...string) string {
 func TestMCP_Story(t *testing.T) { // D01, D04, D05, D14 to D19, D25, D28, D29, D32, D53, D54, D56
 	d, prefix := engined(t)
 	mcps := "prefix: " + prefix + "\nmcps:\n  - name: a\n    base_image: bobbin-operator-test\n    env:\n      A_TOKEN: " + opCanary + "\n" +
-		"  - name: b\n    base_image: bobbin-operator-test\n    allow: [T1]\n  - name: broken\n    base_image: bobbin.invalid/none\n  - name: far\n    type: remote\n    url: http://127.0.0.1:9/mcp\n"
+		"  - name: b\n    base_image: bobbin-operator-test\n    allow: [T1]\n  - name: broken\n    base_image: 127.0.0.1:1/none\n  - name: far\n    type: remote\n    url: http://127.0.0.1:9/mcp\n"
 	if err := os.WriteFile(filepath.Join(d.data, "mcps.yaml"), []byte(mcps), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.want(1, "mcp start --all", `^a: starting…$`, `^a is running · 5 tools · 127\.0\.0\.1:\d+$`, `^bobbin: the image bobbin.invalid/none is not here and cannot be pulled`, `^2 started, 1 failed, 1 remote: no action needed$`)
+	d.want(1, "mcp start --all", `^a: starting…$`, `^a is running · 5 tools · 127\.0\.0\.1:\d+$`, `^bobbin: broken: the image 127.0.0.1:1/none is not here and cannot be pulled: `, `^2 started, 1 failed, 1 remote: no action needed$`)
 	d.want(0, "mcp list", `^a +proxy +running +127\.0\.0\.1:\d+->8080 +bobbin-operator-test$`, `^broken +proxy +failed +- +the image`, `^far +remote +remote`)
 	d.want(0, "mcp status a", `^Bind +0\.0\.0\.0:8080 in the container; 127\.0\.0\.1:\d+ on this machine$`, `^Proxy +bobbin's own$`, `^Digest +sha256:`, `^Env +A_TOKEN=\*\*\*\*$`)
 	d.want(0, "mcp logs a --tail 50", `^20\d\d-.*Z started as \['plain'\] with \*\*\*$`)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -156,9 +157,21 @@ func (m *Main) sessionLogs() *cobra.Command {
 	c.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "go on until Ctrl-C")
 	c.Flags().IntVar(&opt.Tail, "tail", 100, "how many of the last lines; -1 for all that is kept")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
-		return o.SessionLogs(ctx, args[0], opt, m.lines())
+		return m.ofThread(ctx, args[0], o.SessionLogs(ctx, args[0], opt, m.lines()))
 	})
 	return c
+}
+
+// ofThread explains why there is no container of a session that is a thread.
+func (m *Main) ofThread(ctx context.Context, name string, err error) error {
+	if code := schemas.CodeOf(err); code != schemas.CodeNotFound && code != schemas.CodeMissing {
+		return err
+	}
+	threads, e := m.threadSessions(ctx)
+	if e == nil && slices.ContainsFunc(threads, func(s operator.Session) bool { return s.Name == name }) {
+		return &schemas.Error{Code: schemas.CodeInvalid, Text: "session " + name + " is a thread, which has no container", Hint: "bobbin chat --thread " + name, Err: err}
+	}
+	return err
 }
 
 func (m *Main) sessionEnv() *cobra.Command {
@@ -166,7 +179,7 @@ func (m *Main) sessionEnv() *cobra.Command {
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		vars, err := o.SessionEnv(ctx, args[0])
 		if err != nil {
-			return err
+			return m.ofThread(ctx, args[0], err)
 		}
 		shown := map[string]string{}
 		for _, v := range vars {

@@ -5,6 +5,16 @@ import socket
 import sys
 
 print("started as", sys.argv[1:], "with", os.environ.get("A_TOKEN"), file=sys.stderr, flush=True)
+while sys.argv[1:] == ["rubbish"]:
+    print("x" * 1000)
+if sys.argv[1:] == ["flood"]:
+    import threading
+
+    def flood():
+        while True:
+            print("y" * 1000, file=sys.stderr)
+
+    threading.Thread(target=flood, daemon=True).start()
 if sys.argv[1:] == ["fail"]:
     print("Error: I cannot work", file=sys.stderr, flush=True)
     sys.exit(3)
