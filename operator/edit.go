@@ -8,7 +8,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"bobbin/schemas"
 )
@@ -206,9 +205,12 @@ func notFound(name string) error {
 
 // sequence finds the list; nil when it is empty. key is nil when there is none at all.
 func sequence(text []byte) (seq *ast.SequenceNode, key ast.Node, err error) {
-	tree, err := parser.ParseBytes(text, 0)
+	tree, err := parse(text)
 	if err != nil {
-		return nil, nil, schemas.Problems{syntax(err)}
+		return nil, nil, schemas.Problems{syntax(text, err)}
+	}
+	if bytes.Count(text, []byte("\r")) != bytes.Count(text, []byte("\r\n")) { // the library's lines are not those of split
+		return nil, nil, unshaped()
 	}
 	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
 		return nil, nil, nil
@@ -322,6 +324,11 @@ func split(text []byte) []string {
 func join(lines []string) []byte {
 	if len(lines) == 0 {
 		return nil
+	}
+	if strings.HasSuffix(lines[0], "\r") { // new ones end like the others
+		for i, line := range lines {
+			lines[i] = strings.TrimSuffix(line, "\r") + "\r"
+		}
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/url"
@@ -87,9 +88,9 @@ var (
 // decode reads the text of mcps.yaml. An error means that nothing of it can be used; Problems names single mistakes.
 func decode(text []byte) (File, error) {
 	f := File{Prefix: defaultPrefix}
-	tree, err := parser.ParseBytes(text, 0)
+	tree, err := parse(text)
 	if err != nil {
-		return f, schemas.Problems{syntax(err)}
+		return f, schemas.Problems{syntax(text, err)}
 	}
 	d := decoder{file: &f}
 	for i, doc := range tree.Docs {
@@ -104,13 +105,26 @@ func decode(text []byte) (File, error) {
 	return f, nil
 }
 
+// parse reads YAML as Windows' editors write it, too: the library takes a byte order mark for a part of the first key, and counts
+// lines wrongly that end with CRLF.
+func parse(text []byte) (*ast.File, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	return parser.ParseBytes(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), 0)
+}
+
 // syntax gives a mistake of YAML its place. The library's message may quote the text around it, which may hold a secret.
-func syntax(err error) schemas.Problem {
+func syntax(text []byte, err error) schemas.Problem {
 	p := schemas.Problem{File: FileName, Text: "is not valid YAML", Hint: "look at the indentation and the quotes there"}
 	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
 		p.Line, p.Col = e.GetToken().Position.Line, e.GetToken().Position.Column
 		if m := e.GetMessage(); strings.Contains(m, "already defined") {
 			p.Text, p.Hint = "a key stands there twice", "take one of them out"
+		}
+	}
+	if lines := split(text); p.Line > 0 && p.Line <= len(lines) {
+		line := lines[p.Line-1]
+		if strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t") {
+			p.Text, p.Hint = "is indented with a tab there", "YAML takes spaces alone"
 		}
 	}
 	return p
@@ -139,9 +153,12 @@ func (d *decoder) top(body ast.Node) error {
 	if !ok {
 		return schemas.Problems{{File: FileName, Line: 1, Col: 1, Text: "must be a mapping with the list mcps:", Hint: "the first line is mcps:"}}
 	}
+	var other ast.Node
+	listed := false
 	for it := m.MapRange(); it.Next(); {
 		switch key := it.Key().String(); key {
 		case "mcps":
+			listed = true
 			if err := d.list(it.Value()); err != nil {
 				return err
 			}
@@ -152,7 +169,12 @@ func (d *decoder) top(body ast.Node) error {
 				continue
 			}
 			d.file.Prefix = v
+		default:
+			other = it.Key()
 		}
+	}
+	if !listed && other != nil { // beside the list it is a setting of the program that the file comes from
+		d.unknown(other, other.String(), []string{"mcps", "prefix"})
 	}
 	return nil
 }
@@ -185,7 +207,13 @@ func (d *decoder) list(n ast.Node) error {
 // server reads an entry; ok is false when it has no usable name.
 func (d *decoder) server(n ast.Node) (s Server, ok bool) {
 	m, isMap := n.(ast.MapNode)
-	if !isMap {
+	link := linked(n)
+	switch {
+	case isMap:
+	case link != nil:
+		d.say(link, "", noLinks, "write it out")
+		return s, false
+	default:
 		d.say(n, "", "an entry of mcps must be a mapping", "begin it with - name: NAME")
 		return s, false
 	}
@@ -193,6 +221,11 @@ func (d *decoder) server(n ast.Node) (s Server, ok bool) {
 	s.Type = Proxied
 	for it := m.MapRange(); it.Next(); {
 		d.field(&s, it.Key().String(), it.Key(), it.Value())
+	}
+	if link != nil { // what it led to follows from this
+		d.file.Problems = d.file.Problems[:first]
+		s.Wrong = noLinks
+		d.say(link, "", s.Wrong, "write it out")
 	}
 	for i := first; i < len(d.file.Problems); i++ {
 		d.file.Problems[i].Server = s.Name
@@ -209,6 +242,18 @@ func (d *decoder) server(n ast.Node) (s Server, ok bool) {
 		d.say(n, s.Name, p.Text, p.Hint)
 	}
 	return s, true
+}
+
+const noLinks = "anchors, aliases and merged keys (&, *, <<) are not followed"
+
+// linked gives the first of them in an entry: one change of it could be a change of many.
+func linked(n ast.Node) ast.Node {
+	for _, kind := range []ast.NodeType{ast.AnchorType, ast.AliasType, ast.MergeKeyType} {
+		if found := ast.Filter(kind, n); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return nil
 }
 
 // fill sets the defaults of a proxied server.
