@@ -3,6 +3,7 @@ package operator
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 
@@ -135,7 +136,7 @@ func revalued(text []byte, name, group string, values map[string]string) ([]byte
 	if i < 0 {
 		return nil, notFound(name)
 	}
-	lines := split(text)
+	lines, gone := split(text), map[int]bool{}
 	found := 0
 	for k, v := range pairs(child(seq.Values[i], group)) {
 		now, change := values[k]
@@ -143,8 +144,13 @@ func revalued(text []byte, name, group string, values map[string]string) ([]byte
 			continue
 		}
 		tk := v.GetToken()
-		switch v.(type) {
+		switch v := v.(type) {
 		case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		case *ast.LiteralNode:
+			tk = v.Start
+			for j := range blockLines(lines, tk.Position.Line) {
+				gone[j] = true
+			}
 		default:
 			return nil, unshaped()
 		}
@@ -159,7 +165,13 @@ func revalued(text []byte, name, group string, values map[string]string) ([]byte
 	if found != len(values) {
 		return nil, unshaped()
 	}
-	return verified(text, join(lines), func(f *File) {
+	kept := lines[:0]
+	for j, line := range lines {
+		if !gone[j] {
+			kept = append(kept, line)
+		}
+	}
+	return verified(text, join(kept), func(f *File) {
 		for j := range f.Servers {
 			if f.Servers[j].Name != name {
 				continue
@@ -173,6 +185,19 @@ func revalued(text []byte, name, group string, values map[string]string) ([]byte
 			}
 		}
 	})
+}
+
+// blockLines gives the indices of the lines of a block text, which begins at an index and is indented more than the line before it.
+func blockLines(lines []string, begin int) iter.Seq[int] {
+	indent := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+	return func(yield func(int) bool) {
+		for i := begin; i < len(lines); i++ {
+			blank := strings.TrimSpace(lines[i]) == ""
+			if !blank && indent(lines[i]) <= indent(lines[begin-1]) || !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // verified accepts a changed text when it says exactly what the old one said, with the change.

@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,5 +85,24 @@ func TestLoad_HalfWritten(t *testing.T) { // an editor that does not write at on
 		if err != nil && (schemas.CodeOf(err) != schemas.CodeUnreadable || !strings.Contains(err.Error(), "mcps.yaml:") || strings.Contains(err.Error(), "your-token")) {
 			t.Fatalf("%d bytes: %v", i, err)
 		}
+	}
+}
+
+func TestSeal_BlockText(t *testing.T) { // a key over several lines, as PEM and JSON are pasted
+	const text = "mcps:\n  - name: a\n    base_image: b\n    env:\n      A_KEY: | # pasted\n        -----BEGIN KEY-----\n\n        canary\n        -----END KEY-----\n      LOG: info\n" +
+		"  - name: c\n    base_image: b\n    env:\n      C_TOKEN: >-\n        canary\n        too\n"
+	d := open(t, text)
+	d.must(d.Seal(t.Context()))
+	want := "mcps:\n  - name: a\n    base_image: b\n    env:\n      A_KEY: \"${input:A_KEY}\" # pasted\n      LOG: info\n  - name: c\n    base_image: b\n    env:\n      C_TOKEN: \"${input:C_TOKEN}\"\n"
+	if diff := cmp.Diff(want, d.text()); diff != "" {
+		t.Error(diff)
+	}
+	var kept []string
+	for _, v := range d.safe.values {
+		kept = append(kept, v)
+	}
+	slices.Sort(kept)
+	if diff := cmp.Diff([]string{"-----BEGIN KEY-----\n\ncanary\n-----END KEY-----\n", "canary too"}, kept); diff != "" {
+		t.Error(diff)
 	}
 }
