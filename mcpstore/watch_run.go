@@ -319,9 +319,16 @@ func (w *watch) check(ctx context.Context, id schemas.ThreadID, d due, now time.
 		free, busy := w.store.hold(ctx, id)
 		defer free()
 		again, err := w.store.refresh(t, false)
-		if half := busy || err != nil || again.sums != snap.sums; half && now.Sub(d.first) < longest {
+		half, limit := busy || err != nil || again.sums != snap.sums, longest
+		if busy {
+			limit = longBroken // it goes on and on
+		}
+		if half && now.Sub(d.first) < limit {
 			d.at = now.Add(quietWrite) // another bobbin is at it: what stands there is half of it
 			return d, true
+		}
+		if !busy && err == nil {
+			snap = again
 		}
 	}
 	w.store.seeOutside(t, snap)
