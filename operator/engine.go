@@ -8,7 +8,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
 	"bobbin/internal/engine"
@@ -112,8 +111,8 @@ func (o *Operator) inspect(ctx context.Context, id string) (c container.InspectR
 	return r.Container, r.Container.State != nil, nil
 }
 
-// create makes a container. A name that something else has is said so; a server's own of before, which an engine under load was still
-// making when its bobbin was killed or gave up, goes.
+// create makes a container. A name that something else has is said so; one of before, which an engine under load was still making when
+// its bobbin was killed or gave up, goes, if it is a server's or an inspector's: a session is for the person who made it to end.
 func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) (id string, err error) {
 	engine, err := o.docker(ctx)
 	if err != nil {
@@ -130,12 +129,15 @@ func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) 
 			return "", failed("the container "+s.Name+" cannot be made", err)
 		}
 		c, there, e := o.inspect(ctx, s.Name)
-		ours := there && c.Config != nil && c.Config.Labels[labelInstance] == o.instance && c.Config.Labels[labelRole] == roleServer
-		if e != nil || there && !ours || tries == 20 {
+		ours := there && c.Config != nil && c.Config.Labels[labelInstance] == o.instance
+		left := ours && (c.Config.Labels[labelRole] == roleServer || c.Config.Labels[labelRole] == roleInspector && !c.State.Running)
+		switch {
+		case ours && !left:
+			return "", &schemas.Error{Code: schemas.CodeConflict, Text: "another bobbin has just made the container " + s.Name, Hint: "try again in a moment", Err: err}
+		case e != nil || there && !ours || tries == 20:
 			return "", &schemas.Error{Code: schemas.CodeConflict, Text: "the engine has a container " + s.Name + " that is not of this data folder",
 				Hint: "look at it with docker inspect, then docker rm it, or set another prefix: in " + FileName, Err: errors.Join(err, e)}
-		}
-		if ours {
+		case left:
 			if err := o.discard(ctx, c.ID); err != nil {
 				return "", err
 			}
@@ -148,6 +150,7 @@ func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) 
 	}
 }
 
+// startContainer starts a container once more when a network of its has got a twin in the meantime: an engine starts by names.
 func (o *Operator) startContainer(ctx context.Context, id string) error {
 	engine, err := o.docker(ctx)
 	if err != nil {
@@ -155,7 +158,9 @@ func (o *Operator) startContainer(ctx context.Context, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
-	_, err = engine.ContainerStart(ctx, id, client.ContainerStartOptions{})
+	if _, err = engine.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil && o.untwin(ctx, id) {
+		_, err = engine.ContainerStart(ctx, id, client.ContainerStartOptions{})
+	}
 	return failed("the container cannot be started", err)
 }
 
@@ -175,68 +180,4 @@ func (o *Operator) discard(ctx context.Context, id string) error {
 		return nil
 	}
 	return failed("the container cannot be stopped", err)
-}
-
-// network makes a network that is not there yet. Sharing one with another data folder takes its consent: shared.
-func (o *Operator) network(ctx context.Context, name, role string, shared bool) error {
-	engine, err := o.docker(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, engineTime)
-	defer cancel()
-	unlock, err := o.state.Lock(ctx, "networks")
-	if err != nil {
-		return failed("the network "+name+" cannot be made", err)
-	}
-	defer unlock()
-	r, err := engine.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
-	switch {
-	case err == nil && !shared && r.Network.Labels[labelInstance] != o.instance:
-		return &schemas.Error{Code: schemas.CodeConflict, Text: "the engine has a network " + name + " that is not of this data folder",
-			Hint: "docker network rm " + name + ", or set another prefix: in " + FileName}
-	case err == nil:
-		return nil
-	case !errdefs.IsNotFound(err):
-		return failed("the network "+name+" cannot be looked at", err)
-	}
-	_, err = engine.NetworkCreate(ctx, name, client.NetworkCreateOptions{Driver: "bridge", Labels: map[string]string{labelInstance: o.instance, labelRole: role}})
-	if errdefs.IsConflict(err) && shared {
-		return nil
-	}
-	return failed("the network "+name+" cannot be made", err)
-}
-
-// forsake removes a network that nothing uses any more; one in use stays.
-func (o *Operator) forsake(ctx context.Context, name string) {
-	engine, err := o.docker(ctx)
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, engineTime)
-	defer cancel()
-	r, err := engine.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
-	if err != nil || r.Network.Labels[labelInstance] != o.instance || len(r.Network.Containers) > 0 {
-		return
-	}
-	if _, err := engine.NetworkRemove(ctx, name, client.NetworkRemoveOptions{}); err != nil {
-		o.opt.Log.Debug("a network stays", "network", name, "err", err)
-	}
-}
-
-// join puts a container on one more network; being there already is no error.
-func (o *Operator) join(ctx context.Context, name, id string, aliases ...string) error {
-	engine, err := o.docker(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, engineTime)
-	defer cancel()
-	_, err = engine.NetworkConnect(ctx, name, client.NetworkConnectOptions{Container: id, EndpointConfig: &network.EndpointSettings{Aliases: aliases}})
-	if errdefs.IsConflict(err) || errdefs.IsPermissionDenied(err) {
-		if c, ok, _ := o.inspect(ctx, id); ok && c.NetworkSettings != nil && c.NetworkSettings.Networks[name] != nil {
-			return nil
-		}
-	}
-	return failed("the container cannot be put on the network "+name, err)
 }

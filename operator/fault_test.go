@@ -86,8 +86,16 @@ func TestForeignContainer(t *testing.T) { // one of the same name that bobbin di
 		t.Error(err)
 	}
 	y.must(y.Stop(t.Context(), "a"))
-	if y.docker("inspect", "-f", "{{.State.Status}}", name) != "created" {
-		t.Error("it was touched")
+	session := y.prefix + "_session_s1"
+	y.docker("create", "--name", session, "--label", "bobbin.role=session", "--label", "bobbin.instance="+y.ours()["bobbin.instance"], boxImage, "true")
+	_, err = y.Create(t.Context(), operator.Wanted{Name: "s1", Image: boxImage, Command: []string{"true"}}, nil)
+	if schemas.CodeOf(err) != schemas.CodeConflict || !strings.Contains(err.Error(), "another bobbin has just made the container "+session) {
+		t.Error(err)
+	}
+	for _, c := range []string{name, session} {
+		if y.docker("inspect", "-f", "{{.State.Status}}", c) != "created" {
+			t.Error(c + " was touched")
+		}
 	}
 }
 
@@ -174,6 +182,9 @@ func TestKilled(t *testing.T) {
 			t.Errorf("the folder is open to what runs inside: %v", info.Mode())
 		}
 	}
+	y.start("a")
+	y.only("at last", y.prefix+"-mcp-a-network")
+	y.only("at last", y.prefix+"-mcp-network")
 }
 
 func TestStart_Twice(t *testing.T) { // two processes at once: one container, both say that it runs

@@ -166,7 +166,7 @@ func (o *Operator) InspectorContainer(ctx context.Context, image string, i Inspe
 	if err != nil {
 		return i, err
 	}
-	if err := o.network(ctx, r.prefix.common(), roleServer, true); err != nil {
+	if _, err := o.network(ctx, r.prefix.common(), roleServer, true); err != nil {
 		return i, err
 	}
 	id, err := o.create(ctx, inspectorSpec(r.prefix, o.instance, base.ID, image, i))
@@ -178,18 +178,15 @@ func (o *Operator) InspectorContainer(ctx context.Context, image string, i Inspe
 		if s.Type != Proxied || s.Wrong != "" {
 			continue
 		}
-		if err = o.network(ctx, r.prefix.network(s.Name), roleServer, false); err == nil {
-			err = o.join(ctx, r.prefix.network(s.Name), id)
-		}
-		if err != nil {
+		if err = o.join(ctx, r.prefix.network(s.Name), id); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		err = o.startContainer(ctx, id)
+		err = o.RememberInspector(i)
 	}
 	if err == nil {
-		err = o.RememberInspector(i)
+		err = o.startContainer(ctx, id)
 	}
 	if err != nil {
 		return i, errors.Join(err, o.discard(context.WithoutCancel(ctx), id))

@@ -18,6 +18,7 @@ func TestInspectorContainer(t *testing.T) { // D24, D39, D40, D42, D43
 	}
 	t.Cleanup(func() { y.docker("rmi", "-f", image) })
 	y.start("a")
+	y.docker("create", "--name", y.prefix+"_mcp_inspector", "--label", "bobbin.role=inspector", "--label", "bobbin.instance="+y.ours()["bobbin.instance"], boxImage, "true") // of one that was killed
 	i, err := y.InspectorContainer(t.Context(), image, operator.Inspector{Client: 45173, Server: 43000}, func(string) {})
 	y.must(err)
 	name := y.prefix + "_mcp_inspector"

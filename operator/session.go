@@ -326,7 +326,7 @@ func (o *Operator) openSession(ctx context.Context, c client.ContainerCreateOpti
 		return failed("the session's folder cannot be made", err)
 	}
 	defer l.Close()
-	if err := o.network(ctx, prefix.sessionNet(name), roleSession, false); err != nil {
+	if _, err := o.network(ctx, prefix.sessionNet(name), roleSession, false); err != nil {
 		return err
 	}
 	id, err := o.create(ctx, c)

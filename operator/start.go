@@ -191,14 +191,14 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 			return err
 		}
 	}
-	if err := o.network(ctx, r.prefix.common(), roleServer, true); err != nil {
-		return err
-	}
-	if err := o.network(ctx, r.prefix.network(s.Name), roleServer, false); err != nil {
+	if _, err := o.network(ctx, r.prefix.common(), roleServer, true); err != nil {
 		return err
 	}
 	if running != "" {
 		return r.resume(ctx, running, line)
+	}
+	if _, err := o.network(ctx, r.prefix.network(s.Name), roleServer, false); err != nil {
+		return err
 	}
 	return r.bring(ctx, c, line)
 }
