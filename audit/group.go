@@ -45,8 +45,19 @@ func (t *thread) leave(e *entry) bool {
 	return at >= 0
 }
 
+// alone counts the calls that are under way, and reports whether no other is: then nobody is likely to append just now.
+func (t *thread) alone(e schemas.Event) bool {
+	switch e {
+	case schemas.EventCallBegin:
+		return t.calls.Add(1) <= 1
+	case schemas.EventCallEnd:
+		return t.calls.Add(-1) <= 0
+	}
+	return t.calls.Load() <= 0
+}
+
 // settle returns when e, which is in the queue, is recorded or e.err says why it is not and will not be.
-func (l *Log) settle(ctx context.Context, t *thread, e *entry) {
+func (l *Log) settle(ctx context.Context, t *thread, e *entry, alone bool) {
 	now := time.Now()
 	until := now.Add(maxWait)
 	select {
@@ -59,7 +70,7 @@ func (l *Log) settle(ctx context.Context, t *thread, e *entry) {
 	}
 	defer t.give()
 	if len(e.done) == 0 { // nobody took it from the queue meanwhile
-		if t.streak >= busy {
+		if t.streak >= busy && !alone {
 			runtime.Gosched() // to let others who are about to append join this group
 		}
 		if err := l.enter(ctx, t, now, until); err != nil {

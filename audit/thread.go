@@ -20,6 +20,7 @@ type thread struct {
 	id    schemas.ThreadID
 	dirty atomic.Bool  // written since the last sync
 	used  atomic.Int64 // Log.clock of the last use, to close the oldest
+	calls atomic.Int64 // that have begun and not ended
 
 	mu    sync.Mutex
 	queue []*entry // oldest first

@@ -19,7 +19,6 @@ import (
 
 const (
 	maxArguments = 1 << 20 // bytes
-	journalTime  = 5 * time.Second
 )
 
 // call is one tool call on its way. Each step either lets it go on or refuses it.
@@ -174,6 +173,9 @@ func (c *call) arguments(context.Context) error {
 	}
 	if len(c.Args) > maxArguments {
 		return &schemas.Error{Code: schemas.CodeTooLarge, Text: fmt.Sprintf("the arguments are larger than %d KiB", maxArguments>>10)}
+	}
+	if c.tool.def.plain.fits(c.Args) {
+		return nil
 	}
 	args, err := decode(c.Args)
 	if err != nil {

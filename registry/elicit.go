@@ -293,10 +293,8 @@ func (i *instance) decline(ctx context.Context, who schemas.Caller, why string) 
 }
 
 func (i *instance) noteQuestion(ctx context.Context, who schemas.Caller, detail string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
-	defer cancel()
 	rec := schemas.Record{At: i.t.r.opt.Now(), Thread: i.t.id, Member: who.Member, Name: who.Name, Door: who.Door, Event: schemas.EventElicit, Server: i.name, Detail: detail}
-	if _, err := i.t.r.opt.Journal.Append(ctx, rec); err != nil {
+	if _, err := i.t.r.opt.Journal.Append(context.WithoutCancel(ctx), rec); err != nil {
 		i.t.r.opt.Log.Error("cannot write the audit record of a question", "thread", i.t.id, "server", i.name, "err", err)
 	}
 }

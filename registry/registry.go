@@ -31,7 +31,8 @@ type secrets interface {
 	Reveal(context.Context, schemas.SecretKey) (schemas.Secret, error)
 }
 
-// journal keeps the audit record; what Append returned for survives a killed process. Called concurrently.
+// journal keeps the audit record; what Append returned for survives a killed process. It waits a few seconds at most, also without a
+// deadline. Called concurrently.
 type journal interface {
 	Append(context.Context, schemas.Record) (schemas.Record, error)
 }

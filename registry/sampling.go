@@ -157,10 +157,8 @@ func (i *instance) unsampled(ctx context.Context, who schemas.Caller, why string
 }
 
 func (i *instance) journalSample(ctx context.Context, who schemas.Caller, detail string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
-	defer cancel()
 	rec := schemas.Record{At: i.t.r.opt.Now(), Thread: i.t.id, Member: who.Member, Name: who.Name, Door: who.Door, Event: schemas.EventSampling, Server: i.name, Detail: detail}
-	_, err := i.t.r.opt.Journal.Append(ctx, rec)
+	_, err := i.t.r.opt.Journal.Append(context.WithoutCancel(ctx), rec)
 	if err != nil {
 		i.t.r.opt.Log.Error("cannot write the audit record of a request for words of the model", "thread", i.t.id, "server", i.name, "err", err)
 	}

@@ -38,6 +38,7 @@ type toolset struct {
 type definition struct {
 	schemas.Tool // without Kind, Model and Held
 	compile      func() (*jsonschema.Schema, error)
+	plain        *plain // nil: only compile can tell
 }
 
 // newToolset parses raw tool definitions; those that prev has as well, byte for byte, are taken from there.
@@ -155,8 +156,12 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 	if _, err := d.compile(); err != nil {
 		return nil, w.Name, "its schema " + err.Error()
 	}
-	if v, err := decode(input); err != nil || costly(v) {
+	v, err := decode(input)
+	if err != nil || costly(v) {
 		return nil, w.Name, "its schema " + errCostly.Error()
+	}
+	if object, ok := v.(map[string]any); ok {
+		d.plain = plainOf(object)
 	}
 	return d, w.Name, ""
 }

@@ -80,9 +80,7 @@ func (i *instance) ended(how string) {
 	if !i.begun {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(i.life), journalTime)
-	defer cancel()
-	if _, err := i.t.r.opt.Journal.Append(ctx, i.record(how)); err != nil {
+	if _, err := i.t.r.opt.Journal.Append(context.WithoutCancel(i.life), i.record(how)); err != nil {
 		i.t.r.opt.Log.Error("cannot write the audit record of a server's end", "thread", i.t.id, "server", i.name, "err", err)
 	}
 }
@@ -128,9 +126,7 @@ func (c *call) refused(ctx context.Context, err error) error {
 }
 
 func (c *call) write(ctx context.Context, rec schemas.Record) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
-	defer cancel()
-	if _, err := c.r.opt.Journal.Append(ctx, rec); err != nil {
+	if _, err := c.r.opt.Journal.Append(context.WithoutCancel(ctx), rec); err != nil {
 		c.r.opt.Log.Error("cannot write the audit record of a call", "thread", rec.Thread, "receipt", rec.Receipt, "event", rec.Event, "outcome", rec.Outcome, "err", err)
 	}
 }

@@ -25,10 +25,18 @@ type SecretKey struct {
 	Origin string // "local" for a program, scheme://host:port for a connector
 }
 
-var inputForm = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_.-]{0,63}\z`)
-
 // ValidInput reports whether id may name an input: no glob, no path.
-func ValidInput(id string) bool { return inputForm.MatchString(id) }
+func ValidInput(id string) bool {
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c == '_':
+		case i > 0 && (c >= '0' && c <= '9' || c == '.' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return id != "" && len(id) <= 64
+}
 
 // InputRef matches every ${input:ID} in a text; group 1 is the id.
 var InputRef = regexp.MustCompile(`\$\{input:([^}]*)\}`)

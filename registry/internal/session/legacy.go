@@ -141,7 +141,7 @@ func (l *legacyLink) roundTrip(ctx context.Context, r *request) (json.RawMessage
 		l.drop(id)
 		return nil, err
 	}
-	if a, answered := w.wait(ctx, r); answered {
+	if a, answered := l.wait(ctx, w, r); answered {
 		return a.result, a.err
 	}
 	if l.drop(id) && r.hand == nil {

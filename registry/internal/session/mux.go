@@ -18,10 +18,11 @@ type mux struct {
 }
 
 type waiter struct {
-	answer   chan answer
-	progress chan note // nil if nobody listens
-	logs     bool
-	stream   bool
+	answer chan answer
+	told   chan struct{} // has a value when there are new notes; nil if nobody listens
+	notes  []note        // under mux.mu
+	logs   bool
+	stream bool
 }
 
 // note is a notification about a call.
@@ -35,14 +36,14 @@ type answer struct {
 	err    error
 }
 
-// progressQueue is how many progress notes wait for a slow caller; more are dropped.
-const progressQueue = 16
+// maxNotes is how many notes wait for a slow caller; more are dropped.
+const maxNotes = 16
 
 // add registers id. It fails once the stream is over.
 func (m *mux) add(id int64, r *request) (*waiter, error) {
 	w := &waiter{answer: make(chan answer, 1), logs: r.log != nil, stream: r.stream}
 	if r.progress != nil || w.logs {
-		w.progress = make(chan note, progressQueue)
+		w.told = make(chan struct{}, 1)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,13 +94,10 @@ func (m *mux) progressed(params []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.waiting[id]
-	if w == nil || w.progress == nil {
+	if w == nil || w.told == nil {
 		return false
 	}
-	select {
-	case w.progress <- note{params: bytes.Clone(params)}:
-	default:
-	}
+	w.tell(note{params: bytes.Clone(params)})
 	return true
 }
 
@@ -120,11 +118,31 @@ func (m *mux) logged(params []byte) bool {
 	if only == nil || !only.logs {
 		return false
 	}
+	only.tell(note{params: bytes.Clone(params), log: true})
+	return true
+}
+
+// tell is called under mux.mu.
+func (w *waiter) tell(n note) {
+	if len(w.notes) == maxNotes {
+		return
+	}
+	w.notes = append(w.notes, n)
 	select {
-	case only.progress <- note{params: bytes.Clone(params), log: true}:
+	case w.told <- struct{}{}:
 	default:
 	}
-	return true
+}
+
+// hear gives the caller what it was told so far.
+func (m *mux) hear(w *waiter, r *request) {
+	m.mu.Lock()
+	notes := w.notes
+	w.notes = nil
+	m.mu.Unlock()
+	for _, n := range notes {
+		r.hear(n)
+	}
 }
 
 func (r *request) hear(n note) {
@@ -160,14 +178,14 @@ func (m *mux) err() error {
 
 // wait returns the answer, or the end of ctx as (zero, false). Progress runs
 // on the caller's goroutine, what came before the answer runs before it.
-func (w *waiter) wait(ctx context.Context, r *request) (answer, bool) {
+func (m *mux) wait(ctx context.Context, w *waiter, r *request) (answer, bool) {
 	for {
 		select {
-		case n := <-w.progress:
-			r.hear(n)
+		case <-w.told:
+			m.hear(w, r)
 		case a := <-w.answer:
-			for len(w.progress) > 0 {
-				r.hear(<-w.progress)
+			if w.told != nil {
+				m.hear(w, r)
 			}
 			return a, true
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -72,9 +73,12 @@ func (p *pipe) roundTrip(ctx context.Context, r *request) (json.RawMessage, erro
 		return nil, err
 	}
 	if mine {
+		if p.crowd() {
+			runtime.Gosched() // to let others who are about to ask go with it
+		}
 		p.writeSome()
 	}
-	a, answered := w.wait(ctx, r)
+	a, answered := p.wait(ctx, w, r)
 	if answered {
 		if errors.Is(a.err, ErrLost) && p.revoke(out) {
 			return nil, notSent(p.err())
@@ -89,6 +93,13 @@ func (p *pipe) roundTrip(ctx context.Context, r *request) (json.RawMessage, erro
 		_ = p.send(cancelMessage(id))
 	}
 	return nil, lost(ctx.Err())
+}
+
+// crowd reports whether several wait for answers.
+func (p *pipe) crowd() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting) > 1
 }
 
 func (p *pipe) notify(_ context.Context, message []byte, _ *handshake) error {
