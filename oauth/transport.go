@@ -16,7 +16,11 @@ import (
 // *schemas.Error of CodeNeeds, and the server has not carried it out. It never waits for a person.
 func (s *SignIns) Client(thread schemas.ThreadID, member schemas.MemberID, server schemas.Server) *http.Client {
 	c := *s.opt.HTTP(thread)
-	c.Transport = &transport{s: s, base: c.Transport, thread: thread, member: member, server: server}
+	t := &transport{s: s, base: c.Transport, thread: thread, member: member, server: server}
+	if u, err := url.Parse(server.URL); err == nil {
+		t.origin = safehttp.Origin(u)
+	}
+	c.Transport = t
 	return &c
 }
 
@@ -26,6 +30,7 @@ type transport struct {
 	thread schemas.ThreadID
 	member schemas.MemberID
 	server schemas.Server
+	origin string // of the server
 }
 
 // who the transport speaks for.
@@ -35,7 +40,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	own := t.signs() && t.home(req.URL)
 	if !own {
 		resp, err := t.base.RoundTrip(req)
-		if err == nil && t.home(req.URL) && resp.StatusCode == http.StatusUnauthorized {
+		if err == nil && resp.StatusCode == http.StatusUnauthorized && t.home(req.URL) {
 			if ch, ok := readChallenge(resp.Header); ok {
 				t.s.remember(t.who(), ch)
 			}
@@ -77,10 +82,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *transport) signs() bool { return t.server.Auth != nil && t.server.Auth.Type == "oauth" }
 
 // home reports whether a request goes to the server itself.
-func (t *transport) home(u *url.URL) bool {
-	server, err := url.Parse(t.server.URL)
-	return err == nil && safehttp.Origin(u) == safehttp.Origin(server)
-}
+func (t *transport) home(u *url.URL) bool { return t.origin != "" && safehttp.Origin(u) == t.origin }
 
 func (t *transport) send(req *http.Request, g *grant) (*http.Response, error) {
 	if g != nil {

@@ -435,7 +435,7 @@ func (t *thread) awaken(ctx context.Context, name string, m schemas.MemberID) er
 			poll = time.After(5 * time.Millisecond)
 		}
 		select {
-		case mail <- seat.ask:
+		case mail <- v.need(m):
 			asked = true
 		case <-s.next:
 			asked = false

@@ -22,13 +22,14 @@ const (
 // asking is the calls of one instance that are on their way, since a question does not say which of them it is about.
 type asking struct {
 	mu    sync.Mutex
-	calls map[*patience]schemas.Caller
+	calls map[*patience]struct{}
 	told  map[string]bool          // why questions were declined, as far as the audit log has it
 	pages map[string]chan struct{} // that members were asked to open, by elicitationId; closed when the server says that one is done
 }
 
 // patience is the time that a call has left. It stands still while the member is asked.
 type patience struct {
+	who  schemas.Caller
 	over <-chan struct{} // the call has ended
 
 	mu        sync.Mutex
@@ -59,13 +60,13 @@ func (p *patience) told(fn func(waits bool)) {
 // call bounds a call by time, as context.WithTimeoutCause would with errSilent, and lets questions stop the clock.
 func (a *asking) call(ctx context.Context, in schemas.Call, limit time.Duration) (context.Context, *patience, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &patience{client: in.Elicit, words: in.Client, over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
+	p := &patience{who: in.Caller, client: in.Elicit, words: in.Client, over: ctx.Done(), left: limit, since: time.Now(), timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.calls == nil {
-		a.calls = map[*patience]schemas.Caller{}
+		a.calls = map[*patience]struct{}{}
 	}
-	a.calls[p] = in.Caller
+	a.calls[p] = struct{}{}
 	return ctx, p, func() {
 		p.mu.Lock()
 		p.timer.Stop()
@@ -113,11 +114,11 @@ func (p *patience) resume() {
 func (a *asking) whose() (who schemas.Caller, calls []*patience, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for p, c := range a.calls {
-		if len(calls) > 0 && c.Member != who.Member {
+	for p := range a.calls {
+		if len(calls) > 0 && p.who.Member != who.Member {
 			return schemas.Caller{}, nil, "several members call at once, and it cannot be told whom it asks"
 		}
-		who, calls = c, append(calls, p)
+		who, calls = p.who, append(calls, p)
 	}
 	if len(calls) == 0 {
 		return who, nil, "nobody was calling it"

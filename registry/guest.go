@@ -159,16 +159,23 @@ type seat struct {
 	state          schemas.State
 	why            string
 	tries          int
-	ask            event
+}
+
+// need asks for what seat is about to be started.
+func (v *view) need(m schemas.MemberID) event {
+	if m == v.entry.Owner || !ownSignIn(v.entry) {
+		return needEvent{server: v.entry.Name}
+	}
+	return guestNeed{v.entry.Name, m}
 }
 
 // seat of those who act as m: the owner's session, or a member's own.
 func (v *view) seat(m schemas.MemberID) seat {
 	if m == v.entry.Owner || !ownSignIn(v.entry) {
-		return seat{inst: v.inst, starting: v.starting, state: v.status.State, why: v.status.Why, ask: needEvent{server: v.entry.Name}}
+		return seat{inst: v.inst, starting: v.starting, state: v.status.State, why: v.status.Why}
 	}
 	g := v.guests[m]
-	st := seat{inst: g.inst, starting: g.next, state: v.status.State, why: v.status.Why, tries: g.tries, ask: guestNeed{v.entry.Name, m}}
+	st := seat{inst: g.inst, starting: g.next, state: v.status.State, why: v.status.Why, tries: g.tries}
 	if v.parked {
 		return st
 	}

@@ -127,8 +127,11 @@ func (w *web) awaitOpen(ctx context.Context) {
 // gone reports that the server no longer knows the session (2025-11-25,
 // basic/transports, session management).
 func gone(err error, hand *handshake) bool {
-	var status *StatusError
-	return hand.session != "" && errors.As(err, &status) && status.Status == http.StatusNotFound
+	if err == nil || hand.session == "" {
+		return false
+	}
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && status.Status == http.StatusNotFound
 }
 
 // renew starts a new session in place of old, once for all who ask.
