@@ -74,7 +74,7 @@ func (a *admins) credentials(others func(schemas.ThreadID, schemas.MemberID, sch
 			return others(thread, member, s)
 		}
 		return &http.Client{
-			Transport:     admitted{a, thread, s.Name},
+			Transport:     admitted{a, thread, s.Name, a.Client(s.Name).Transport},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
@@ -93,6 +93,7 @@ type admitted struct {
 	admins *admins
 	thread schemas.ThreadID
 	name   string
+	server http.RoundTripper
 }
 
 func (t admitted) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -107,7 +108,7 @@ func (t admitted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok {
 		return nil, &schemas.Error{Code: schemas.CodeDenied, Text: t.name + " is not for this thread any more"}
 	}
-	return t.admins.Client(t.name).Transport.RoundTrip(r)
+	return t.server.RoundTrip(r)
 }
 
 // desk answers /mcp admin.

@@ -11,7 +11,7 @@ import (
 	"bobbin/schemas"
 )
 
-// Client gives a client for one server: of a proxied one over its own socket, whatever the URL's host is, with the proxy's token; of
+// Client gives a client for one server and one connection, which a server of several replicas serves with one of them: of a proxied one over its own socket, whatever the URL's host is, with the proxy's token; of
 // a remote one with the operator's headers, for its own origin alone. A server that does not run is started by the first request.
 func (o *Operator) Client(name string) *http.Client {
 	return &http.Client{
@@ -24,6 +24,7 @@ func (o *Operator) Client(name string) *http.Client {
 type carrier struct {
 	o    *Operator
 	name string
+	seat seat
 }
 
 func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -35,7 +36,8 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.Type == Remote {
 		return c.remote(s, r)
 	}
-	w, err := c.o.way(c.name)
+	unit := c.seat.of(r.Context(), c.o, s)
+	w, err := c.o.way(unit)
 	if err == nil {
 		resp, err := c.over(w, r)
 		if again := r.GetBody != nil || r.Body == nil; !errors.Is(err, errAway) || !again || r.Context().Err() != nil {
@@ -46,7 +48,7 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, err := c.o.Start(r.Context(), c.name, nil); err != nil {
 		return nil, err
 	}
-	if w, err = c.o.way(c.name); err != nil {
+	if w, err = c.o.way(unit); err != nil {
 		return nil, err
 	}
 	if r.GetBody != nil {

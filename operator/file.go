@@ -50,8 +50,10 @@ type Server struct {
 	Allow             []string          `yaml:"allow,omitempty" json:"allow,omitempty"`
 	AllowDockerSocket bool              `yaml:"allow_docker_socket,omitempty" json:"allow_docker_socket,omitempty"`
 	Writable          bool              `yaml:"writable,omitempty" json:"writable,omitempty"` // its root file system, which is read-only otherwise
+	Replicas          int               `yaml:"replicas,omitempty" json:"replicas,omitempty"` // 0, which is one, or more
 
 	Wrong string `yaml:"-" json:"wrong,omitempty"` // why it cannot be used, in words
+	nth   int    // which replica is meant, from 0
 }
 
 // ProxyOptions say how a server is served inside its network.
@@ -199,6 +201,10 @@ func (d *decoder) list(n ast.Node) error {
 			d.say(v, s.Name, "the name stands there twice; the first one counts", "rename one of them")
 			continue
 		}
+		if other := d.file.clash(s); other != "" && s.Wrong == "" {
+			s.Wrong = clashing(s.Name, other)
+			d.say(v, s.Name, s.Wrong, "rename one of them")
+		}
 		d.file.Servers = append(d.file.Servers, s)
 	}
 	return nil
@@ -258,6 +264,9 @@ func linked(n ast.Node) ast.Node {
 
 // fill sets the defaults of a proxied server.
 func (s *Server) fill() {
+	if s.Replicas == 1 {
+		s.Replicas = 0
+	}
 	o := ProxyOptions{Port: defaultPort, Host: defaultHost, Origin: defaultOrigin}
 	if s.ProxyOptions != nil {
 		o = *s.ProxyOptions
@@ -311,10 +320,16 @@ func (d *decoder) field(s *Server, key string, at, n ast.Node) {
 			return
 		}
 		s.Allow = v
+	case key == "replicas":
+		v, _ := text(n)
+		if s.Replicas, _ = strconv.Atoi(v); s.Replicas < 1 || s.Replicas > MaxReplicas {
+			s.Replicas = 0
+			wrong(fmt.Sprintf("a number from 1 to %d", MaxReplicas))
+		}
 	case key == "proxy_options":
 		d.options(s, n)
 	default:
-		d.unknown(at, key, []string{"name", "type", "base_image", "command", "proxy_image", "proxy_options", "env", "url", "headers", "allow", "allow_docker_socket", "writable"})
+		d.unknown(at, key, []string{"name", "type", "base_image", "command", "proxy_image", "proxy_options", "env", "url", "headers", "allow", "allow_docker_socket", "writable", "replicas"})
 	}
 }
 
@@ -443,6 +458,10 @@ func (s Server) check() *schemas.Problem {
 		return wrong("", "sse_port must be a number from 1 to 65535")
 	case strings.ContainsAny(o.Host, " \t\n/\"'$`"):
 		return wrong(`"0.0.0.0" is every address of the container`, "sse_host must be an address")
+	case s.Replicas < 0 || s.Replicas > MaxReplicas:
+		return wrong("", "replicas must be a number from 1 to %d", MaxReplicas)
+	case s.Replicas > 1 && s.ProxyImage != "":
+		return wrong("leave proxy_image out", "replicas need bobbin's own proxy")
 	case o.Origin != "*" && !isOrigin(o.Origin):
 		return wrong("", `allow_origin must be "*" or an origin such as https://app.example.com`)
 	}

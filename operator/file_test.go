@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"bobbin/internal/durable"
 	"bobbin/operator"
@@ -156,7 +157,7 @@ func TestLoad_Document(t *testing.T) { // D07, D08, D13
 			ProxyOptions: &operator.ProxyOptions{Port: 8080, Host: "0.0.0.0", Origin: "*"}, Env: map[string]string{"GITHUB_TOKEN": "your-token-here"}},
 		{Name: "remote-mcp", Type: "remote", URL: "http://mcp-server.example.com/sse", Headers: map[string]string{"Authorization": "Bearer your-token-here"}},
 	}
-	if diff := cmp.Diff(want, f.Servers); diff != "" {
+	if diff := cmp.Diff(want, f.Servers, cmpopts.IgnoreUnexported(operator.Server{})); diff != "" {
 		t.Error(diff)
 	}
 	if len(f.Problems) > 0 || f.Prefix != "bobbin" {
@@ -192,7 +193,7 @@ func TestSeal_Document(t *testing.T) { // D07: round trip, references, nothing e
 func TestLoad_Defaults(t *testing.T) { // D02, D09, D10, D11, D12
 	d := open(t, "mcps:\n  - name: a\n    base_image: mcp/a\n")
 	s, _ := d.load().Find("a")
-	if diff := cmp.Diff(operator.Server{Name: "a", Type: "proxy", BaseImage: "mcp/a", ProxyOptions: &operator.ProxyOptions{Port: 8080, Host: "0.0.0.0", Origin: "*"}}, s); diff != "" {
+	if diff := cmp.Diff(operator.Server{Name: "a", Type: "proxy", BaseImage: "mcp/a", ProxyOptions: &operator.ProxyOptions{Port: 8080, Host: "0.0.0.0", Origin: "*"}}, s, cmpopts.IgnoreUnexported(operator.Server{})); diff != "" {
 		t.Error(diff)
 	}
 }

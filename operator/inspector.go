@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
 	"bobbin/schemas"
@@ -178,7 +179,7 @@ func (o *Operator) InspectorContainer(ctx context.Context, image string, i Inspe
 		if s.Type != Proxied || s.Wrong != "" {
 			continue
 		}
-		if err = o.join(ctx, r.prefix.network(s.Name), id); err != nil {
+		if err = o.join(ctx, r.prefix.network(s.Name), id, &network.EndpointSettings{}); err != nil {
 			break
 		}
 	}

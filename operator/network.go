@@ -45,9 +45,10 @@ func (o *Operator) network(ctx context.Context, name, role string, shared bool) 
 		if err != nil {
 			return "", err
 		}
-		if !shared && slices.ContainsFunc(all, func(n network.Summary) bool { return n.Labels[labelInstance] != o.instance }) {
+		foreign := slices.IndexFunc(all, func(n network.Summary) bool { return n.Labels[labelInstance] != o.instance })
+		if !shared && foreign >= 0 {
 			return "", &schemas.Error{Code: schemas.CodeConflict, Text: "the engine has a network " + name + " that is not of this data folder",
-				Hint: "docker network rm " + name + ", or set another prefix: in " + FileName}
+				Hint: "docker network rm " + all[foreign].ID[:min(12, len(all[foreign].ID))] + ", or set another prefix: in " + FileName}
 		}
 		if len(all) > 0 {
 			return o.single(ctx, engine, all, shared)
@@ -127,7 +128,7 @@ func (o *Operator) forsake(ctx context.Context, name string) {
 }
 
 // join puts a container on one more network of this data folder; being there already is no error.
-func (o *Operator) join(ctx context.Context, name, container string, aliases ...string) error {
+func (o *Operator) join(ctx context.Context, name, container string, as *network.EndpointSettings) error {
 	id, err := o.network(ctx, name, roleServer, false)
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (o *Operator) join(ctx context.Context, name, container string, aliases ...
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
-	_, err = engine.NetworkConnect(ctx, id, client.NetworkConnectOptions{Container: container, EndpointConfig: &network.EndpointSettings{Aliases: aliases}})
+	_, err = engine.NetworkConnect(ctx, id, client.NetworkConnectOptions{Container: container, EndpointConfig: as})
 	if errdefs.IsConflict(err) || errdefs.IsPermissionDenied(err) {
 		if c, ok, _ := o.inspect(ctx, container); ok && c.NetworkSettings != nil && c.NetworkSettings.Networks[name] != nil {
 			return nil

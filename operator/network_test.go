@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -146,6 +147,9 @@ func TestTwins_Foreign(t *testing.T) { // one of the same name that is not of bo
 	_, err := y.Start(t.Context(), "a", nil)
 	if schemas.CodeOf(err) != schemas.CodeConflict || !strings.Contains(err.Error(), network+" that is not of this data folder") {
 		t.Error(err)
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); !ok || !strings.Contains(e.Hint, "docker network rm "+foreign[:12]) { // its name would be ambiguous
+		t.Error(e)
 	}
 	if all := y.networks(network); len(all) != 2 {
 		t.Errorf("networks %v", all)

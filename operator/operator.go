@@ -50,7 +50,7 @@ type Operator struct {
 	mu     sync.Mutex
 	engine *client.Client // nil until it is first needed
 	read   reading
-	ways   map[string]*way
+	ways   map[string]*way         // by unit
 	far    map[string]*http.Client // for remote servers, by origin
 	health map[string]*health
 }
@@ -283,7 +283,12 @@ func (o *Operator) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	o.drop(ctx, s, Server{})
-	return o.servers.RemoveAll(name)
+	for _, r := range s.replicas() {
+		if err := o.servers.RemoveAll(r.unit()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // words splits a command line as a shell would, without doing anything that one does.

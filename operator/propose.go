@@ -53,6 +53,9 @@ func (o *Operator) Propose(ctx context.Context, s Server) (Change, error) {
 	if err != nil {
 		return Change{}, unreadable(err)
 	}
+	if other := f.clash(s); other != "" {
+		return Change{}, &schemas.Error{Code: schemas.CodeConflict, Text: clashing(s.Name, other), Hint: "choose another name"}
+	}
 	c := Change{Server: s.Name, Kind: Added}
 	old, taken := f.Find(s.Name)
 	switch {

@@ -341,7 +341,7 @@ func (o *Operator) openSession(ctx context.Context, c client.ContainerCreateOpti
 	}()
 	for _, a := range use {
 		if a.server.Type == Proxied {
-			if err := o.join(ctx, prefix.network(a.server.Name), id); err != nil {
+			if err := o.join(ctx, prefix.network(a.server.Name), id, a.server.link(o.turn(ctx, a.server), prefix)); err != nil {
 				return err
 			}
 		}

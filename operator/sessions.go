@@ -146,14 +146,14 @@ func (o *Operator) SessionEnv(ctx context.Context, name string) ([]Variable, err
 }
 
 // rejoin puts the sessions that use a server on its network, which may be a new one.
-func (o *Operator) rejoin(ctx context.Context, server string, prefix names) error {
+func (o *Operator) rejoin(ctx context.Context, s Server, prefix names) error {
 	sessions, err := o.found(ctx, labelRole+"="+roleSession)
 	if err != nil {
 		return err
 	}
-	for _, c := range sessions {
-		if c.State == container.StateRunning && slices.Contains(serversOf(c), server) {
-			if err := o.join(ctx, prefix.network(server), c.ID); err != nil {
+	for i, c := range sessions {
+		if c.State == container.StateRunning && slices.Contains(serversOf(c), s.Name) {
+			if err := o.join(ctx, prefix.network(s.Name), c.ID, s.link(i, prefix)); err != nil {
 				return err
 			}
 		}

@@ -35,6 +35,7 @@ const (
 	labelServer   = "bobbin.mcp"      // the server's name
 	labelSession  = "bobbin.session"  // the session's name
 	labelServers  = "bobbin.mcps"     // of a session: the names of its servers, as JSON
+	labelReplica  = "bobbin.replica"  // which of the server, from 2
 	labelPrint    = "bobbin.fingerprint"
 	labelImage    = "bobbin.image" // as mcps.yaml names it
 
@@ -69,9 +70,12 @@ type plan struct {
 // that no value of its environment stands in what the engine keeps.
 func serverSpec(p plan) client.ContainerCreateOptions {
 	o := p.server.ProxyOptions
-	c := hardened(p.prefix.server(p.server.Name), p.image, map[string]string{
+	c := hardened(p.prefix.server(p.server.unit()), p.image, map[string]string{
 		labelInstance: p.instance, labelRole: roleServer, labelServer: p.server.Name, labelImage: p.server.BaseImage,
 	})
+	if p.server.nth > 0 {
+		c.Config.Labels[labelReplica] = strconv.Itoa(p.server.nth + 1)
+	}
 	c.Config.Entrypoint = []string{program, "proxy"}
 	c.Config.Cmd = []string{
 		"--listen", net.JoinHostPort(o.Host, strconv.Itoa(o.Port)), "--socket", runPath + "/" + proxySocket,
@@ -83,7 +87,7 @@ func serverSpec(p plan) client.ContainerCreateOptions {
 		{Type: mount.TypeBind, Source: p.binary, Target: program, ReadOnly: true},
 	}
 	published(&c, o.Port, 0)
-	onNetwork(&c, p.prefix.network(p.server.Name), p.server.Name)
+	onNetwork(&c, p.prefix.network(p.server.Name), p.server.unit())
 	return c
 }
 

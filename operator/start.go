@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
 	"bobbin/schemas"
@@ -68,10 +69,15 @@ func (o *Operator) begin(ctx context.Context, name string, tell func(step string
 		return Status{}, &schemas.Error{Code: schemas.CodeConflict, Text: name + " is being started or stopped by another bobbin", Hint: "try again in a moment", Err: err}
 	}
 	defer unlock()
-	o.forget(name)
-	r := &run{o: o, server: s, prefix: names(f.Prefix), tell: tell}
-	if err := r.start(ctx, anew); err != nil {
-		return Status{}, r.failed(err)
+	if err := o.shed(ctx, s, names(f.Prefix)); err != nil {
+		return Status{}, explained(name, err)
+	}
+	for _, s := range s.replicas() {
+		o.forget(s.unit())
+		r := &run{o: o, server: s, prefix: names(f.Prefix), tell: tell}
+		if err := r.start(ctx, anew); err != nil {
+			return Status{}, r.failed(err)
+		}
 	}
 	return o.Status(ctx, name)
 }
@@ -79,13 +85,16 @@ func (o *Operator) begin(ctx context.Context, name string, tell func(step string
 // failed writes down why a start failed, unless what ran before it runs on.
 func (r *run) failed(err error) error {
 	e := explained(r.server.Name, err)
+	if r.server.nth > 0 {
+		e = ending(e, " (replica "+r.server.unit()+")")
+	}
 	switch {
 	case r.unseen:
 		return e
 	case r.serving:
 		return ending(e, "; what ran before runs on")
 	}
-	return errors.Join(e, r.o.remember(r.server.Name, memory{State: stateFailed, Why: e.Text, Hint: e.Hint}))
+	return errors.Join(e, r.o.remember(r.server.unit(), memory{State: stateFailed, Why: e.Text, Hint: e.Hint}))
 }
 
 func explained(name string, err error) *schemas.Error {
@@ -121,7 +130,7 @@ func (o *Operator) usable(ctx context.Context, name string) (Server, File, error
 	return s, f, nil
 }
 
-// run is one start of a server.
+// run is one start of a replica of a server.
 type run struct {
 	o      *Operator
 	server Server
@@ -138,7 +147,7 @@ func (r *run) step(state string) error {
 	if r.serving {
 		return nil
 	}
-	return r.o.remember(r.server.Name, memory{State: state})
+	return r.o.remember(r.server.unit(), memory{State: state})
 }
 
 func (r *run) start(ctx context.Context, anew bool) (err error) {
@@ -147,8 +156,8 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 		return &schemas.Error{Code: schemas.CodeDenied, Text: s.Name + " has a proxy_image, which starts the server through the engine's socket, and whoever has that is root here",
 			Hint: "take proxy_image out, and bobbin's own proxy serves it; or write allow_docker_socket: true"}
 	}
-	if m, err := o.recall(s.Name); err == nil && m.State == stateRunning {
-		all, err := o.found(ctx, labelServer+"="+s.Name)
+	if m, err := o.recall(s.unit()); err == nil && m.State == stateRunning {
+		all, err := o.containers(ctx, s)
 		if r.unseen = err != nil; r.unseen {
 			return err
 		}
@@ -157,7 +166,7 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 	if r.values, err = o.resolve(ctx, s, s.Env); err != nil {
 		return err
 	}
-	p := plan{server: s, prefix: r.prefix, instance: o.instance, folder: o.folder(s.Name)}
+	p := plan{server: s, prefix: r.prefix, instance: o.instance, folder: o.folder(s.unit())}
 	var base image.InspectResponse
 	if base, err = r.base(ctx); err != nil {
 		return err
@@ -265,7 +274,7 @@ func (r *run) command(base image.InspectResponse) (commandLine, error) {
 
 // clear removes containers of another definition; running is one of this definition that runs.
 func (r *run) clear(ctx context.Context, mark string, anew bool) (running string, err error) {
-	all, err := r.o.found(ctx, labelServer+"="+r.server.Name)
+	all, err := r.o.containers(ctx, r.server)
 	if err != nil {
 		return "", err
 	}
@@ -284,10 +293,10 @@ func (r *run) clear(ctx context.Context, mark string, anew bool) (running string
 
 // bring makes and starts the container, and waits until the server answers. A container that does not come up is removed.
 func (r *run) bring(ctx context.Context, c client.ContainerCreateOptions, line commandLine) (err error) {
-	o, name := r.o, r.server.Name
+	o, name := r.o, r.server.unit()
 	m := memory{State: stateStarting, Print: o.print(r.server)}
 	if r.server.ProxyImage == "" {
-		if m.Token, err = o.token(name); err != nil {
+		if m.Token, err = o.token(r.server.Name); err != nil {
 			return failed("the token of "+name+" cannot be kept", err)
 		}
 		if err := lend(o.folder(name), m.Token); err != nil {
@@ -338,7 +347,7 @@ func (r *run) bring(ctx context.Context, c client.ContainerCreateOptions, line c
 		}
 	}
 	m.State = stateRunning
-	if err := o.rejoin(ctx, name, r.prefix); err != nil {
+	if err := o.rejoin(ctx, r.server, r.prefix); err != nil {
 		return err
 	}
 	r.tell(stateRunning)
@@ -348,8 +357,8 @@ func (r *run) bring(ctx context.Context, c client.ContainerCreateOptions, line c
 // resume is for a container that runs already, perhaps since before this bobbin. Its proxy may have been started again by a hand
 // and know of nothing, its network may have been taken away, and the bobbin that began it may have been killed.
 func (r *run) resume(ctx context.Context, id string, line commandLine) error {
-	name := r.server.Name
-	if err := r.o.join(ctx, r.prefix.network(name), id, name); err != nil {
+	name := r.server.unit()
+	if err := r.o.join(ctx, r.prefix.network(r.server.Name), id, &network.EndpointSettings{Aliases: []string{name}}); err != nil {
 		return err
 	}
 	m, err := r.o.recall(name)
@@ -369,7 +378,7 @@ func (r *run) resume(ctx context.Context, id string, line commandLine) error {
 	if err != nil { // it cannot be spoken to: another one takes its place
 		return r.start(ctx, true)
 	}
-	if err := r.o.rejoin(ctx, name, r.prefix); err != nil {
+	if err := r.o.rejoin(ctx, r.server, r.prefix); err != nil {
 		return err
 	}
 	m.State, m.Why, m.Hint, m.Print = stateRunning, "", "", r.o.print(r.server)
@@ -477,17 +486,4 @@ func (o *Operator) ended(ctx context.Context, id string, c container.InspectResp
 		e.Text += ": " + short(schemas.Clean(lastLine(b.String()), true))
 	}
 	return e
-}
-
-// portOf is where a container's port is published, "" if it is not.
-func portOf(c container.InspectResponse, port int) string {
-	if c.NetworkSettings == nil {
-		return ""
-	}
-	for p, all := range c.NetworkSettings.Ports {
-		if int(p.Num()) == port && len(all) > 0 && all[0].HostPort != "" {
-			return all[0].HostIP.String() + ":" + all[0].HostPort
-		}
-	}
-	return ""
 }

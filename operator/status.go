@@ -40,6 +40,7 @@ type Status struct {
 	Digest      string            `json:"digest,omitempty"` // what of the image was taken
 	Proxy       string            `json:"proxy,omitempty"`  // "bobbin", or an image
 	ID          string            `json:"id,omitempty"`
+	PID         int               `json:"pid,omitempty"` // of the container's first process, on the engine's machine
 	Container   string            `json:"container,omitempty"`
 	Network     string            `json:"network,omitempty"`
 	Ports       []string          `json:"ports,omitempty"`
@@ -59,6 +60,18 @@ type Status struct {
 	Restarts    int               `json:"restarts"`
 	Sessions    []string          `json:"sessions,omitempty"`
 	Problems    []string          `json:"problems,omitempty"`
+	Replicas    []Replica         `json:"replicas,omitempty"` // of a server that has several; what stands above is one's that runs
+}
+
+// Replica is how one of several is.
+type Replica struct {
+	Container string `json:"container"`
+	ID        string `json:"id,omitempty"`
+	PID       int    `json:"pid,omitempty"`
+	State     string `json:"state"`
+	Why       string `json:"why,omitempty"`
+	Effective string `json:"effective,omitempty"`
+	Restarts  int    `json:"restarts"`
 }
 
 // List gives how all servers are, in the order of the file. Without an engine those in containers are not known.
@@ -117,7 +130,7 @@ func (o *Operator) written(s Server, f File) Status {
 	opt := s.ProxyOptions
 	st.Proxy, st.AllowOrigin, st.Socket = cmp.Or(s.ProxyImage, "bobbin"), opt.Origin, s.ProxyImage != "" && s.AllowDockerSocket
 	st.Configured = net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port))
-	st.Container, st.Network = names(f.Prefix).server(s.Name), names(f.Prefix).network(s.Name)
+	st.Container, st.Network = names(f.Prefix).server(s.unit()), names(f.Prefix).network(s.Name)
 	st.URL = insideURL(s, "/sse")
 	return st
 }
@@ -145,11 +158,46 @@ func (o *Operator) status(ctx context.Context, s Server, f File) (Status, error)
 	if s.Type == Remote || s.Wrong != "" {
 		return st, nil
 	}
-	all, err := o.found(ctx, labelServer+"="+s.Name)
+	var list []Status
+	for _, r := range s.replicas() {
+		one, err := o.replica(ctx, r, f)
+		if err != nil {
+			return st, err
+		}
+		list = append(list, one)
+	}
+	return together(list), nil
+}
+
+// together is how several replicas are: the server runs while one of them does.
+func together(list []Status) Status {
+	if len(list) == 1 {
+		return list[0]
+	}
+	st := list[max(0, slices.IndexFunc(list, func(one Status) bool { return one.State == stateRunning }))]
+	st.Ports, st.Restarts = nil, 0
+	running := 0
+	for _, one := range list {
+		st.Ports, st.Restarts, st.Stale = append(st.Ports, one.Ports...), st.Restarts+one.Restarts, st.Stale || one.Stale
+		st.Replicas = append(st.Replicas, Replica{one.Container, one.ID, one.PID, one.State, one.Why, one.Effective, one.Restarts})
+		if one.State == stateRunning {
+			running++
+		}
+	}
+	if running > 0 && running < len(list) {
+		st.Why, st.Hint = fmt.Sprintf("%d of %d replicas run", running, len(list)), "bobbin mcp start "+st.Name
+	}
+	return st
+}
+
+// replica looks at one of a server's.
+func (o *Operator) replica(ctx context.Context, s Server, f File) (Status, error) {
+	st := o.written(s, f)
+	all, err := o.containers(ctx, s)
 	if err != nil {
 		return st, err
 	}
-	m, known := o.recall(s.Name)
+	m, known := o.recall(s.unit())
 	if len(all) == 0 {
 		switch {
 		case known != nil:
@@ -180,7 +228,7 @@ func (o *Operator) busy(ctx context.Context, name string) bool {
 }
 
 func (o *Operator) fill(ctx context.Context, st *Status, s Server, c container.InspectResponse, m memory) {
-	st.ID, st.Digest, st.Tools = c.ID[:min(12, len(c.ID))], c.Image, m.Tools
+	st.ID, st.PID, st.Digest, st.Tools = c.ID[:min(12, len(c.ID))], c.State.Pid, c.Image, m.Tools
 	st.Created, _ = time.Parse(time.RFC3339Nano, c.Created)
 	st.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt)
 	port := s.ProxyOptions.Port
@@ -227,7 +275,7 @@ func (o *Operator) fill(ctx context.Context, st *Status, s Server, c container.I
 
 // ask adds what the proxy says.
 func (o *Operator) ask(ctx context.Context, st *Status, s Server) {
-	w, err := o.way(s.Name)
+	w, err := o.way(s.unit())
 	if err != nil {
 		st.State, st.Why, st.Hint = stateFailed, "its container runs, but not by a start of this data folder", "bobbin mcp restart "+s.Name
 		return
@@ -251,8 +299,9 @@ func (o *Operator) ask(ctx context.Context, st *Status, s Server) {
 
 // LogOptions of Logs.
 type LogOptions struct {
-	Follow bool // until ctx ends
-	Tail   int  // lines; 0 = 100, -1 = all that is kept
+	Follow  bool // until ctx ends
+	Tail    int  // lines; 0 = 100, -1 = all that is kept
+	Replica int  // of a server that has several, from 1; 0 = the first
 }
 
 // Logs writes what a server printed, a line each, with times in front and secrets masked.
@@ -268,12 +317,16 @@ func (o *Operator) Logs(ctx context.Context, name string, opt LogOptions, w io.W
 	case s.Type == Remote:
 		return &schemas.Error{Code: schemas.CodeInvalid, Text: "Remote MCPs don't have local logs", Hint: "who runs " + s.URL + " has them"}
 	}
-	all, err := o.found(ctx, labelServer+"="+name)
+	n := len(s.replicas())
+	if s.nth = max(0, opt.Replica-1); s.nth >= n || opt.Replica < 0 {
+		return &schemas.Error{Code: schemas.CodeInvalid, Text: fmt.Sprintf("MCP server '%s' has no replica %d: the last is %d", name, opt.Replica, n)}
+	}
+	all, err := o.containers(ctx, s)
 	if err != nil {
 		return err
 	}
 	if len(all) == 0 {
-		return &schemas.Error{Code: schemas.CodeNotReady, Text: "MCP server '" + name + "' has no container, so there are no logs", Hint: "bobbin mcp start " + name}
+		return &schemas.Error{Code: schemas.CodeNotReady, Text: "MCP server '" + s.unit() + "' has no container, so there are no logs", Hint: "bobbin mcp start " + name}
 	}
 	return o.copyLogs(ctx, all[0].ID, opt, o.masks(ctx, s), w)
 }

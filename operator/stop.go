@@ -24,7 +24,12 @@ func (o *Operator) Stop(ctx context.Context, name string) error {
 		return &schemas.Error{Code: schemas.CodeConflict, Text: name + " is being started or stopped by another bobbin", Hint: "try again in a moment", Err: err}
 	}
 	defer unlock()
-	o.forget(name)
+	if err := o.shed(ctx, s, names(f.Prefix)); err != nil {
+		return err
+	}
+	for _, r := range s.replicas() {
+		o.forget(r.unit())
+	}
 	all, err := o.found(ctx, labelServer+"="+name)
 	if err != nil {
 		return err
@@ -35,18 +40,24 @@ func (o *Operator) Stop(ctx context.Context, name string) error {
 		}
 	}
 	o.forsake(ctx, names(f.Prefix).network(name))
-	if !o.servers.Has(name) {
-		return nil
+	for _, r := range s.replicas() {
+		if !o.servers.Has(r.unit()) {
+			continue
+		}
+		dir, err := o.servers.Sub(r.unit())
+		if err != nil {
+			return failed("what is kept of "+name+" cannot be removed", err)
+		}
+		err = dir.Remove(memoryFile)
+		_ = dir.Close()
+		if err != nil {
+			return err
+		}
 	}
-	dir, err := o.servers.Sub(name)
-	if err != nil {
-		return failed("what is kept of "+name+" cannot be removed", err)
-	}
-	defer dir.Close()
-	return dir.Remove(memoryFile)
+	return nil
 }
 
-// forget drops what is known of a server's way and health.
+// forget drops what is known of a replica's way and health.
 func (o *Operator) forget(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

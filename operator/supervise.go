@@ -83,19 +83,21 @@ func (o *Operator) look(ctx context.Context, f File, work *sync.WaitGroup) error
 	if err != nil {
 		return err
 	}
-	there := map[string]bool{} // and whether it runs
+	there := map[string]bool{} // and whether it runs, by unit
 	for _, c := range all {
-		there[c.Labels[labelServer]] = c.State == container.StateRunning
+		there[unitOf(c)] = c.State == container.StateRunning
 	}
 	for _, s := range f.Servers {
-		running, ok := there[s.Name]
-		if !ok && !o.remembers(s.Name) || s.Type != Proxied || s.Wrong != "" || !o.take(s.Name) {
-			continue
+		for _, r := range s.replicas() {
+			running, ok := there[r.unit()]
+			if !ok && !o.remembers(r.unit()) || s.Type != Proxied || s.Wrong != "" || !o.take(r.unit()) {
+				continue
+			}
+			work.Go(func() {
+				defer o.release(r.unit())
+				o.tend(ctx, r, running)
+			})
 		}
-		work.Go(func() {
-			defer o.release(s.Name)
-			o.tend(ctx, s, running)
-		})
 	}
 	return nil
 }
@@ -142,9 +144,9 @@ func (o *Operator) with(name string, fn func(*health)) {
 	fn(h)
 }
 
-// tend looks at one server, and starts it again if it ended.
+// tend looks at one replica, and starts it again if it ended.
 func (o *Operator) tend(ctx context.Context, s Server, running bool) {
-	m, err := o.recall(s.Name)
+	m, err := o.recall(s.unit())
 	if err == nil && m.State != stateRunning && (m.State != stateStarting || o.busy(ctx, s.Name)) {
 		return // it failed for good, or somebody is starting it; one whose start was killed goes on
 	}
@@ -155,7 +157,7 @@ func (o *Operator) tend(ctx context.Context, s Server, running bool) {
 		}
 	}
 	fails := 0
-	o.with(s.Name, func(h *health) {
+	o.with(s.unit(), func(h *health) {
 		if !h.since.IsZero() && time.Since(h.since) > stableTime {
 			h.fails = 0
 		}
@@ -164,15 +166,15 @@ func (o *Operator) tend(ctx context.Context, s Server, running bool) {
 		h.next = time.Now().Add(min(o.opt.backoff<<h.fails, maxBackoff))
 	})
 	if fails > maxFails {
-		o.giveUp(ctx, s.Name, why)
+		o.giveUp(ctx, s, why)
 		return
 	}
-	o.opt.Log.Info("an MCP server is started again", "server", s.Name, "why", why, "try", fails)
-	if err := o.revive(ctx, s.Name); err != nil && ctx.Err() == nil {
-		o.opt.Log.Warn("an MCP server does not start", "server", s.Name, "err", err)
-		if m, e := o.recall(s.Name); e == nil && m.State == stateFailed && schemas.CodeOf(err) != schemas.CodeMissing {
+	o.opt.Log.Info("an MCP server is started again", "server", s.unit(), "why", why, "try", fails)
+	if err := o.revive(ctx, s); err != nil && ctx.Err() == nil {
+		o.opt.Log.Warn("an MCP server does not start", "server", s.unit(), "err", err)
+		if m, e := o.recall(s.unit()); e == nil && m.State == stateFailed && schemas.CodeOf(err) != schemas.CodeMissing {
 			m.State = stateRunning // it is tried again
-			_ = o.remember(s.Name, m)
+			_ = o.remember(s.unit(), m)
 		}
 	}
 }
@@ -182,14 +184,14 @@ func (o *Operator) ail(ctx context.Context, s Server) (why string) {
 	known, err := true, error(nil)
 	if s.ProxyImage == "" {
 		var w *way
-		if w, err = o.way(s.Name); err == nil {
+		if w, err = o.way(s.unit()); err == nil {
 			_, known, err = w.look(ctx, lookTime)
 		}
 	}
 	if ctx.Err() != nil {
 		return ""
 	}
-	o.with(s.Name, func(h *health) {
+	o.with(s.unit(), func(h *health) {
 		switch {
 		case err == nil && known:
 			h.silent = 0
@@ -207,26 +209,30 @@ func (o *Operator) ail(ctx context.Context, s Server) (why string) {
 	return why
 }
 
-func (o *Operator) giveUp(ctx context.Context, name, why string) {
-	unlock, err := o.servers.Lock(ctx, name)
+func (o *Operator) giveUp(ctx context.Context, s Server, why string) {
+	unlock, err := o.servers.Lock(ctx, s.Name)
 	if err != nil {
 		return
 	}
 	defer unlock()
-	o.opt.Log.Error("an MCP server ended too often and is left alone", "server", name)
-	m := memory{State: stateFailed, Why: fmt.Sprintf("it ended %d times in a row: %s", maxFails+1, why), Hint: "bobbin mcp logs " + name + ", then bobbin mcp start " + name}
-	if err := o.remember(name, m); err != nil {
-		o.opt.Log.Warn("that a server failed is not written down", "server", name, "err", err)
+	o.opt.Log.Error("an MCP server ended too often and is left alone", "server", s.unit())
+	m := memory{State: stateFailed, Why: fmt.Sprintf("it ended %d times in a row: %s", maxFails+1, why), Hint: "bobbin mcp logs " + s.Name + ", then bobbin mcp start " + s.Name}
+	if err := o.remember(s.unit(), m); err != nil {
+		o.opt.Log.Warn("that a server failed is not written down", "server", s.unit(), "err", err)
 	}
 }
 
-// revive starts a server again; one that was stopped meanwhile stays so.
-func (o *Operator) revive(ctx context.Context, name string) error {
-	s, f, err := o.usable(ctx, name)
+// revive starts a replica again; one that was stopped meanwhile stays so.
+func (o *Operator) revive(ctx context.Context, was Server) error {
+	s, f, err := o.usable(ctx, was.Name)
 	if err != nil {
 		return err
 	}
-	unlock, err := o.servers.Lock(ctx, name)
+	if s.nth = was.nth; s.nth >= len(s.replicas()) {
+		return nil // it is one too many by now
+	}
+	name := s.unit()
+	unlock, err := o.servers.Lock(ctx, s.Name)
 	if err != nil {
 		return err
 	}

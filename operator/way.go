@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+
 	"bobbin/internal/durable"
 	"bobbin/internal/socket"
 	"bobbin/schemas"
@@ -244,4 +246,17 @@ func (o *Operator) remembered(name string) (token, port string, err error) {
 		err = errors.New("operator: it does not run")
 	}
 	return m.Token, m.Port, err
+}
+
+// portOf is where a container's port is published, "" if it is not.
+func portOf(c container.InspectResponse, port int) string {
+	if c.NetworkSettings == nil {
+		return ""
+	}
+	for p, all := range c.NetworkSettings.Ports {
+		if int(p.Num()) == port && len(all) > 0 && all[0].HostPort != "" {
+			return all[0].HostIP.String() + ":" + all[0].HostPort
+		}
+	}
+	return ""
 }

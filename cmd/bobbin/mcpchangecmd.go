@@ -31,11 +31,15 @@ func (m *Main) mcpAdd() *cobra.Command {
 	f.IntVar(&p.Port, "sse-port", 8080, "port of /sse and /mcp inside the container network")
 	f.StringVar(&p.Host, "sse-host", "0.0.0.0", "address to bind inside the container")
 	f.StringVar(&p.Origin, "allow-origin", "*", "origin of web pages that may use it, or *")
+	f.IntVar(&s.Replicas, "replicas", 1, "how many times it runs; who begins to use it gets the next in turn")
 	f.StringArrayVar(&env, "env", nil, "KEY=VALUE, may be repeated; what looks like a secret goes to the vault")
 	f.BoolVar(&yes, "yes", false, "do not ask before a server that is there is changed")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		if p.Port < 1 || p.Port > 65535 {
 			return usagef("--sse-port is a number from 1 to 65535, not %d", p.Port)
+		}
+		if s.Replicas < 1 || s.Replicas > operator.MaxReplicas {
+			return usagef("--replicas is a number from 1 to %d, not %d", operator.MaxReplicas, s.Replicas)
 		}
 		s.Name, s.Type, s.BaseImage, s.ProxyOptions = args[0], operator.Proxied, args[1], &p
 		s.Env = m.pairs("env", env)

@@ -199,6 +199,12 @@ func (m *Main) printStatus(s operator.Status) error {
 	}
 	row("Container", s.Container)
 	row("ID", s.ID)
+	if s.PID > 0 {
+		row("PID", fmt.Sprint(s.PID))
+	}
+	for _, r := range s.Replicas {
+		row("Replica", replicaLine(r))
+	}
 	row("Network", s.Network)
 	row("URL", s.URL)
 	switch {
@@ -231,6 +237,20 @@ func (m *Main) printStatus(s operator.Status) error {
 	return w.Flush()
 }
 
+// replicaLine tells about one of several.
+func replicaLine(r operator.Replica) string {
+	parts := []string{r.Container, r.State}
+	if r.PID > 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", r.PID))
+	}
+	for _, more := range []string{r.ID, r.Effective, r.Why} {
+		if more != "" {
+			parts = append(parts, more)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
 func sorted(in map[string]string) []string {
 	keys := make([]string, 0, len(in))
 	for k := range in {
@@ -260,6 +280,9 @@ func (m *Main) tellStarted(s operator.Status) error {
 	}
 	if s.Type == operator.Remote {
 		return m.told(s, "%s is remote: no action needed", s.Name)
+	}
+	if n := len(s.Replicas); n > 1 {
+		tools += fmt.Sprintf(" · %d replicas", n)
 	}
 	return m.told(s, "%s is %s%s · %s", s.Name, s.State, tools, cmp.Or(s.Effective, s.URL))
 }
@@ -417,6 +440,7 @@ func (m *Main) mcpLogs() *cobra.Command {
 	var opt operator.LogOptions
 	c := &cobra.Command{Use: "logs NAME", Short: "Show what an MCP server printed, with times, its secrets masked", Args: exactly(1, "NAME"), ValidArgsFunction: m.serverNames}
 	c.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "go on until Ctrl-C")
+	c.Flags().IntVar(&opt.Replica, "replica", 1, "which one of a server that runs several times")
 	c.Flags().IntVar(&opt.Tail, "tail", 100, "how many of the last lines; -1 for all that is kept")
 	c.RunE = m.withOperator(func(ctx context.Context, o *operator.Operator, args []string) error {
 		return o.Logs(ctx, args[0], opt, m.lines())

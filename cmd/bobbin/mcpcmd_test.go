@@ -442,6 +442,39 @@ func TestMCP_Story(t *testing.T) { // D01, D04, D05, D14 to D19, D25, D28, D29, 
 	d.canaries()
 }
 
+func TestMCP_Replicas(t *testing.T) { // D59
+	d, prefix := engined(t)
+	if err := os.WriteFile(filepath.Join(d.data, "mcps.yaml"), []byte("prefix: "+prefix+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.want(2, "mcp add a bobbin-operator-test --replicas 0", `--replicas is a number from 1 to 8, not 0`)
+	d.want(0, "mcp add a bobbin-operator-test --replicas 2", `^added a`)
+	d.want(0, "mcp start a", `^a is running · 5 tools · 2 replicas · 127\.0\.0\.1:\d+$`)
+	status := d.want(0, "mcp status a", `^Replica +`+prefix+`_mcp_a · running · pid \d+ · `, `^Replica +`+prefix+`_mcp_a_2 · running · pid \d+ · `)
+	seen := map[string]bool{}
+	for _, pid := range regexp.MustCompile(`pid \d+`).FindAllString(status, -1) {
+		seen[pid] = true
+	}
+	for _, thread := range []string{"T1", "T2"} {
+		said := d.chat(thread, "/mcp admin attach a", `/mcp call a.env {"name":"HOSTNAME"}`, `/mcp call a.env {"name":"HOSTNAME"}`)
+		hosts := regexp.MustCompile(`(?m)^([0-9a-f]{12}) · .*receipt`).FindAllStringSubmatch(said, -1)
+		if len(hosts) != 2 || hosts[0][1] != hosts[1][1] {
+			t.Errorf("%s: its connection is served by %v\n%s", thread, hosts, said)
+			continue
+		}
+		seen[hosts[0][1]] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("two replicas: %v", seen)
+	}
+	d.want(0, "mcp logs a --replica 2", `started as`)
+	d.want(1, "mcp logs a --replica 3", `MCP server 'a' has no replica 3: the last is 2`)
+	d.want(0, "mcp remove a --json", `"removed"`)
+	if left := d.docker("ps", "-aq", "--filter", "name="+prefix+"_mcp_a"); left != "" {
+		t.Error("containers stay")
+	}
+}
+
 func TestMCP_Upgrade(t *testing.T) { // D57
 	d, prefix := engined(t)
 	image := prefix + "-image"
