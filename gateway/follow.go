@@ -107,13 +107,13 @@ func (n *session) unfollow(uri string) {
 }
 
 // see notes what the client of a session was told of last, so that it hears of the difference when it comes back.
-func (n *session) see(p print) {
+func (n *session) see(p *print) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.seen = p
 }
 
-func (n *session) sight() print {
+func (n *session) sight() *print {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.seen

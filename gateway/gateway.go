@@ -265,7 +265,7 @@ type identity struct {
 func (who identity) local() bool { return who.token == "" || strings.HasPrefix(who.token, localID) }
 
 // may is nil while the member is one that may use tools, whatever they were when the token was made.
-func (g *Gateway) may(ctx context.Context, who identity) error {
+func (g *Gateway) may(ctx context.Context, who *identity) error {
 	if g.opt.Standing == nil || who.local() {
 		return nil
 	}
@@ -288,7 +288,7 @@ func (g *Gateway) enter(w http.ResponseWriter, r *http.Request) (identity, bool)
 	}
 	who := identity{token: t.ID, server: server, caller: schemas.Caller{Thread: t.Thread, Member: t.Member, Name: t.Person, Door: schemas.DoorGateway, Role: schemas.Member}}
 	if err == nil {
-		err = g.may(r.Context(), who)
+		err = g.may(r.Context(), &who)
 	}
 	switch {
 	case err == nil:

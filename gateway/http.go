@@ -268,7 +268,7 @@ func (g *Gateway) listenSession(w http.ResponseWriter, r *http.Request, n *sessi
 		g.resume(w, r, n, key, after)
 		return
 	}
-	s, ctx, leave, ok := g.open(r.Context(), n.identity, w)
+	s, ctx, leave, ok := g.open(r.Context(), &n.identity, w)
 	if !ok {
 		refuse(w, http.StatusServiceUnavailable, nil, codeServer, "too many streams are open")
 		return
@@ -287,11 +287,11 @@ func (g *Gateway) listenSession(w http.ResponseWriter, r *http.Request, n *sessi
 		n.alarm(t)
 	}
 	tell := func(method string) { t.say(notification(method, nil)) }
-	n.see(g.follow(ctx, n.identity, s, n.sight(), func() {}, tell))
+	n.see(g.follow(ctx, &n.identity, s, n.sight(), func() {}, tell))
 }
 
 // open counts a stream that stays open; its context ends with it, the client or the gateway.
-func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter) (*stream, context.Context, func(), bool) {
+func (g *Gateway) open(ctx context.Context, who *identity, w http.ResponseWriter) (*stream, context.Context, func(), bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.claim("stream", who.token, len(g.streams), g.opt.Streams) {
@@ -299,11 +299,11 @@ func (g *Gateway) open(ctx context.Context, who identity, w http.ResponseWriter)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	detach := context.AfterFunc(g.life, cancel)
-	s := &stream{identity: who, g: g, w: w, close: cancel}
+	s := &stream{identity: *who, g: g, w: w, close: cancel}
 	g.streams[s] = struct{}{}
 	return s, ctx, func() {
 		g.mu.Lock()
-		g.unclaim("stream", who.token)
+		g.unclaim("stream", s.token)
 		delete(g.streams, s)
 		g.mu.Unlock()
 		detach()
@@ -320,14 +320,14 @@ const (
 
 // follow tells a client of the lists that change, and gives signs of life in between, until ctx ends or the client does not read. What it
 // hears of is what changed since last, or after started was called; the lists that it knows of then are returned.
-func (g *Gateway) follow(ctx context.Context, who identity, s *stream, last print, started func(), tell func(method string)) print {
+func (g *Gateway) follow(ctx context.Context, who *identity, s *stream, last *print, started func(), tell func(method string)) *print {
 	var ticks <-chan struct{}
 	if g.opt.Watch != nil {
 		var stop func()
 		ticks, stop = g.opt.Watch(who.caller.Thread)
 		defer stop()
 	}
-	look := func() (print, error) {
+	look := func() (*print, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		return g.look(ctx, who)
@@ -337,18 +337,18 @@ func (g *Gateway) follow(ctx context.Context, who identity, s *stream, last prin
 		if err != nil {
 			return
 		}
-		if !last.known || now.tools != last.tools {
+		if last == nil || now.tools != last.tools {
 			tell("notifications/tools/list_changed")
 		}
-		if last.known && now.resources != last.resources {
+		if last != nil && now.resources != last.resources {
 			tell("notifications/resources/list_changed")
 		}
-		if last.known && now.prompts != last.prompts {
+		if last != nil && now.prompts != last.prompts {
 			tell("notifications/prompts/list_changed")
 		}
 		last = now
 	}
-	if last.known {
+	if last != nil {
 		started()
 		compare()
 	} else {

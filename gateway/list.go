@@ -335,17 +335,13 @@ func fits(template, uri string) (fixed int, ok bool) {
 }
 
 // print is what of a thread its clients hear about: when it differs, a list changed.
-type print struct {
-	tools, resources, prompts [sha256.Size]byte
-	known                     bool
-}
+type print struct{ tools, resources, prompts [sha256.Size]byte }
 
 // look takes the print of what a client may see. It starts no server.
-func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
-	var p print
+func (g *Gateway) look(ctx context.Context, who *identity) (*print, error) {
 	all, err := g.opt.States.Status(ctx, who.caller.Thread)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	tools, res, pro := sha256.New(), sha256.New(), sha256.New()
 	for _, st := range all {
@@ -359,12 +355,12 @@ func (g *Gateway) look(ctx context.Context, who identity) (print, error) {
 			_, _ = fmt.Fprintln(pro, st.Name, st.PromptChanges)
 		}
 	}
-	list, err := g.offered(ctx, who)
+	list, err := g.offered(ctx, *who)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	for _, t := range list {
 		_, _ = fmt.Fprintln(tools, t.Model, t.Name, t.Pin)
 	}
-	return print{[sha256.Size]byte(tools.Sum(nil)), [sha256.Size]byte(res.Sum(nil)), [sha256.Size]byte(pro.Sum(nil)), true}, nil
+	return &print{[sha256.Size]byte(tools.Sum(nil)), [sha256.Size]byte(res.Sum(nil)), [sha256.Size]byte(pro.Sum(nil))}, nil
 }

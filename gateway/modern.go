@@ -325,7 +325,7 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who identity
 		refuse(w, http.StatusNotAcceptable, m.ID, codeInvalid, "the stream is text/event-stream")
 		return
 	}
-	s, ctx, leave, ok := g.open(r.Context(), who, w)
+	s, ctx, leave, ok := g.open(r.Context(), &who, w)
 	if !ok {
 		refuse(w, http.StatusServiceUnavailable, m.ID, codeServer, "too many streams are open")
 		return
@@ -335,7 +335,7 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request, who identity
 	if len(want) == 0 {
 		first()
 	} else {
-		g.follow(ctx, who, s, print{}, first, func(method string) {
+		g.follow(ctx, &s.identity, s, nil, first, func(method string) {
 			if want[method] {
 				s.send(notification(method, about(m)))
 			}

@@ -45,7 +45,7 @@ type session struct {
 	subs   map[string]func()             // resources that it follows, by address; ends that
 	self   *trail                        // of its own stream
 	trails []*trail                      // of its requests' streams
-	seen   print                         // what its own stream said last
+	seen   *print                        // what its own stream said last
 	used   time.Time
 	ended  bool
 }

@@ -26,7 +26,7 @@ func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := g.session(r.Context(), id, who)
-	s, ctx, leave, ok := g.open(r.Context(), who, w)
+	s, ctx, leave, ok := g.open(r.Context(), &who, w)
 	if n == nil || !ok {
 		refuse(w, http.StatusServiceUnavailable, nil, codeServer, "too many streams are open")
 		return
@@ -39,7 +39,7 @@ func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) {
 		defer s.mu.Unlock()
 		s.write([]byte("event: endpoint\ndata: " + strings.TrimSuffix(r.URL.EscapedPath(), "sse") + "message?sessionId=" + id + "\n\n"))
 	}
-	g.follow(ctx, who, s, print{}, first, func(method string) { s.send(notification(method, nil)) })
+	g.follow(ctx, &s.identity, s, nil, first, func(method string) { s.send(notification(method, nil)) })
 }
 
 // message takes what a client of sse posts.

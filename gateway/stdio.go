@@ -160,7 +160,7 @@ func (p *pipe) take(ctx context.Context, b []byte) {
 		if m.Method == "notifications/initialized" {
 			p.told.Do(func() {
 				p.wg.Go(func() {
-					p.g.follow(ctx, p.n.identity, nil, print{}, func() {}, func(method string) { p.send(notification(method, nil)) })
+					p.g.follow(ctx, &p.n.identity, nil, nil, func() {}, func(method string) { p.send(notification(method, nil)) })
 				})
 			})
 		}
@@ -256,7 +256,7 @@ func (p *pipe) subscribe(ctx context.Context, m *message) {
 		if len(want) == 0 {
 			first()
 		} else {
-			p.g.follow(ctx, p.n.identity, nil, print{}, first, func(method string) {
+			p.g.follow(ctx, &p.n.identity, nil, nil, first, func(method string) {
 				if want[method] {
 					p.send(notification(method, about(m)))
 				}

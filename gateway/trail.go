@@ -201,7 +201,7 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, n *session, key
 		t = n.trails[i]
 	}
 	n.mu.Unlock()
-	s, ctx, leave, ok := g.open(r.Context(), n.identity, w)
+	s, ctx, leave, ok := g.open(r.Context(), &n.identity, w)
 	if !ok {
 		refuse(w, http.StatusServiceUnavailable, nil, codeServer, "too many streams are open")
 		return
