@@ -152,10 +152,10 @@ func define(server string, raw json.RawMessage) (d *definition, name, reason str
 	d.Writes = !d.ReadOnly
 	d.Risk = risk(w.Name, h)
 	d.Tokens = (len(d.Name) + len(d.Description) + len(d.Input) + len(server) + 3) / 4
-	d.compile = sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(input, false) })
-	if _, err := d.compile(); err != nil {
+	if _, err := compile(input, false); err != nil {
 		return nil, w.Name, "its schema " + err.Error()
 	}
+	d.compile = sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(input, false) }) // again: it is many times the text, and few tools are called
 	v, err := decode(input)
 	if err != nil || costly(v) {
 		return nil, w.Name, "its schema " + errCostly.Error()

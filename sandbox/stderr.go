@@ -16,7 +16,7 @@ import (
 
 const (
 	maxTail   = 64 << 10 // bytes kept
-	firstRead = 1 << 10
+	firstRead = 256
 	maxRead   = maxTail / 2
 	maxLines  = 40
 	maxLine   = 400 // characters shown of one line

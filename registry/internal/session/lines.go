@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	idleBuffer = 4 << 10
+	idleBuffer = 1 << 10  // of each server that runs and says nothing
 	keepBuffer = 64 << 10 // a larger buffer is given back once it is empty
 )
 
