@@ -19,8 +19,10 @@ import (
 	"bobbin/schemas"
 )
 
-// perThread is below what a thread may hold.
-const perThread = 25
+const (
+	perThread = 25                         // below what a thread may hold
+	settled   = 2*restLook + 2*time.Second // after which what work left behind is given back
+)
 
 // fleet is a bobbin serve, built as it is released, with many servers over stdio.
 type fleet struct {
@@ -280,10 +282,10 @@ func BenchmarkBehind(b *testing.B) {
 		f := newFleet(b, program, server, n)
 		f.start(b)
 		fleets = append(fleets, f)
-		time.Sleep(time.Second) // what a start leaves behind is gone
+		time.Sleep(settled)
 		idle, idleAnon = f.memory(b, "VmRSS"), f.memory(b, "RssAnon")
 		f.list(b)
-		time.Sleep(time.Second)
+		time.Sleep(settled)
 		rss[n], anon[n], routines[n] = f.memory(b, "VmRSS"), f.memory(b, "RssAnon"), f.goroutines(b)
 	}
 	alone := inTurns(b, fleets, direct)
@@ -343,8 +345,9 @@ func BenchmarkSessions(b *testing.B) {
 		if i > 0 { // memory that was taken once is used again
 			continue
 		}
-		time.Sleep(time.Second)
-		before, routines := f.memory(b, "RssAnon"), f.goroutines(b)
+		routines := f.goroutines(b) // whose question takes memory of its own, the first time
+		time.Sleep(settled)
+		before := f.memory(b, "RssAnon")
 		var conns []net.Conn
 		for range clients {
 			g.session = ""
@@ -364,7 +367,7 @@ func BenchmarkSessions(b *testing.B) {
 				}
 			}
 		}
-		time.Sleep(time.Second)
+		time.Sleep(settled)
 		within(b, "G9", (f.memory(b, "RssAnon")-before)*1024/clients, 45, "KiB/session")
 		b.ReportMetric((f.goroutines(b)-routines)/clients, "goroutines/session")
 		for _, c := range conns {

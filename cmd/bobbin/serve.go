@@ -97,6 +97,7 @@ func (m *Main) serve(ctx context.Context, listen, user, public, metrics string, 
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return serveHTTP(ctx, door, withGateway(h, withSignIns(h, door.Handler())), l) })
 		g.Go(func() error { return watch.run(ctx) })
+		g.Go(func() error { return giveBack(ctx, restLook) })
 		g.Go(func() error { return h.Gateway.Announce(ctx, "http://"+l.Addr().String()) })
 		if far != nil {
 			g.Go(func() error { return far.Run(ctx) })
