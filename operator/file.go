@@ -288,8 +288,12 @@ func (d *decoder) field(s *Server, key string, at, n ast.Node) {
 	flags := map[string]*bool{"allow_docker_socket": &s.AllowDockerSocket, "writable": &s.Writable}
 	tables := map[string]*map[string]string{"env": &s.Env, "headers": &s.Headers}
 	wrong := func(what string) {
+		hint := ""
+		if _, list := n.(*ast.SequenceNode); list && tables[key] != nil {
+			hint = "write NAME: value on each line, without the dash"
+		}
 		s.Wrong = key + " must be " + what
-		d.say(n, "", s.Wrong, "")
+		d.say(n, "", s.Wrong, hint)
 	}
 	switch {
 	case words[key] != nil:

@@ -212,6 +212,7 @@ func TestLoad_Problems(t *testing.T) {
 		"mcps:\n  - name: a\n    base_image: b\n  - name: a\n    base_image: b\n": `mcps.yaml:4:5: a: the name stands there twice`,
 		"mcps:\n  - name: a\n    base_image: b\n    allow: [\"x:y\"]\n":           `allow has "x:y"`,
 		"mcps:\n  - name: a\n    base_image: b\n    env: [1]\n":                   `mcps.yaml:4:10: a: env must be a mapping of texts`,
+		"mcps:\n  - name: a\n    base_image: b\n    env:\n    - K=v\n":            `mcps.yaml:5:5: a: env must be a mapping of texts (write NAME: value on each line, without the dash)`,
 	} {
 		f := open(t, text).load()
 		if got := f.Problems.Error(); !strings.Contains(got, want) {
