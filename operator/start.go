@@ -72,9 +72,17 @@ func (o *Operator) begin(ctx context.Context, name string, tell func(step string
 	if err := o.shed(ctx, s, names(f.Prefix)); err != nil {
 		return Status{}, explained(name, err)
 	}
-	for _, s := range s.replicas() {
+	all := s.replicas()
+	for i, s := range all {
 		o.forget(s.unit())
 		r := &run{o: o, server: s, prefix: names(f.Prefix), tell: tell}
+		if len(all) > 1 {
+			r.tell = func(step string) {
+				if step != stateRunning {
+					tell(fmt.Sprintf("%s %d of %d", step, i+1, len(all)))
+				}
+			}
+		}
 		if err := r.start(ctx, anew); err != nil {
 			return Status{}, r.failed(err)
 		}
