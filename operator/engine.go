@@ -52,6 +52,9 @@ func failed(what string, err error) error {
 	if _, ok := asError(err); ok || err == nil {
 		return err
 	}
+	if e := engine.Explain(err); e != nil {
+		return e
+	}
 	e := &schemas.Error{Code: schemas.CodeFailed, Text: what + ": " + says(err), Hint: "the engine's log tells more", Err: err}
 	switch {
 	case client.IsErrConnectionFailed(err):
@@ -114,18 +117,18 @@ func (o *Operator) inspect(ctx context.Context, id string) (c container.InspectR
 // create makes a container. A name that something else has is said so; one of before, which an engine under load was still making when
 // its bobbin was killed or gave up, goes, if it is a server's or an inspector's: a session is for the person who made it to end.
 func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) (id string, err error) {
-	engine, err := o.docker(ctx)
+	docker, err := o.docker(ctx)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	for tries := 0; ; tries++ {
-		r, err := engine.ContainerCreate(ctx, s)
+		r, err := docker.ContainerCreate(ctx, s)
 		switch {
 		case err == nil:
 			return r.ID, nil
-		case !errdefs.IsConflict(err):
+		case !engine.Taken(err):
 			return "", failed("the container "+s.Name+" cannot be made", err)
 		}
 		c, there, e := o.inspect(ctx, s.Name)

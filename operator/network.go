@@ -140,7 +140,7 @@ func (o *Operator) join(ctx context.Context, name, container string, as *network
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	_, err = engine.NetworkConnect(ctx, id, client.NetworkConnectOptions{Container: container, EndpointConfig: as})
-	if errdefs.IsConflict(err) || errdefs.IsPermissionDenied(err) {
+	if err != nil { // engines differ in how they say that it is there
 		if c, ok, _ := o.inspect(ctx, container); ok && c.NetworkSettings != nil && c.NetworkSettings.Networks[name] != nil {
 			return nil
 		}

@@ -42,6 +42,7 @@ func (p *Proxy) routes(all bool) http.Handler {
 		return mux
 	}
 	mux.HandleFunc("POST /exec", p.exec)
+	mux.HandleFunc("GET /loose", func(w http.ResponseWriter, _ *http.Request) { tell(w, http.StatusOK, p.loose()) })
 	mux.HandleFunc("GET /servers", func(w http.ResponseWriter, _ *http.Request) { tell(w, http.StatusOK, p.List()) })
 	mux.HandleFunc("POST /servers/register", p.register)
 	mux.HandleFunc("PUT /servers/{name}", p.put)

@@ -35,6 +35,8 @@ type Options struct {
 	UseOnly bool
 	// Origin is whose web pages may come in, beside those of this machine: "*" for all, an origin, or "" for none.
 	Origin string
+	// Confine keeps this process, and with it all programs, from user namespaces, for good; only Linux can.
+	Confine bool
 	// Echo gets what programs write to their standard error, values of their environment masked; nil: nobody.
 	Echo io.Writer
 	// CallTimeout ends a call without an answer; 0 is an hour.
@@ -51,6 +53,8 @@ type Proxy struct {
 	stop   context.CancelFunc
 	execs  chan struct{} // one for each command that runs
 
+	filtered bool // the engine has our system calls looked at
+
 	mu         sync.Mutex
 	servers    map[string]*server
 	goroutines sync.WaitGroup
@@ -66,6 +70,12 @@ func New(ctx context.Context, o Options) (*Proxy, error) {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
+	engines := filtered()
+	if o.Confine {
+		if err := confine(); err != nil {
+			return nil, fmt.Errorf("proxy: programs cannot be confined: %w", err)
+		}
+	}
 	if o.CallTimeout == 0 {
 		o.CallTimeout = callTimeout
 	}
@@ -76,7 +86,7 @@ func New(ctx context.Context, o Options) (*Proxy, error) {
 		}
 		o.Root = root
 	}
-	p := &Proxy{opts: o, family: &family{pids: map[int]bool{}}, servers: map[string]*server{}, execs: make(chan struct{}, maxExecs)}
+	p := &Proxy{opts: o, family: &family{pids: map[int]bool{}}, servers: map[string]*server{}, execs: make(chan struct{}, maxExecs), filtered: engines}
 	p.over, p.stop = context.WithCancel(ctx)
 	return p, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"bobbin/internal/durable"
+	"bobbin/internal/engine"
 	"bobbin/internal/socket"
 	"bobbin/schemas"
 )
@@ -155,6 +156,9 @@ func (b *box) begin(ctx context.Context) error {
 	if _, ok := errors.AsType[*schemas.Error](err); ok {
 		return err
 	}
+	if e := engine.Explain(err); e != nil {
+		return e
+	}
 	e := &schemas.Error{Code: schemas.CodeNotReady, Text: "the sandbox could not be started", Hint: "try again; the operator finds the reason in bobbin's log", Err: err}
 	if client.IsErrConnectionFailed(err) {
 		e.Text, e.Hint = "the container engine does not answer", "the operator must start it again"
@@ -233,6 +237,11 @@ func (b *box) start(ctx context.Context) error {
 	b.in = newInside(filepath.Join(b.folder, proxySocket), token)
 	if err := b.await(ctx); err != nil {
 		return err
+	}
+	if b.podman {
+		if err := b.in.held(ctx); err != nil {
+			return errors.Join(err, b.d.kill(ctx, b.id))
+		}
 	}
 	if err := os.Remove(filepath.Join(b.folder, tokenFile)); err != nil {
 		return err

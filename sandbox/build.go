@@ -104,7 +104,7 @@ func tellBuild(ctx context.Context, opt BuildOptions, body io.Reader) error {
 			return unbuilt(ctx, opt.Image, m.Error.Message, pulling, m.Error)
 		case m.Stream != "":
 			for line := range strings.SplitSeq(strings.TrimRight(m.Stream, "\n"), "\n") {
-				pulling = pulling && line == "" || strings.Contains(line, " : FROM ")
+				pulling = pulling && (line == "" || strings.HasPrefix(line, "Trying to pull ")) || strings.Contains(line, ": FROM ")
 				built = built || strings.HasPrefix(line, "Successfully built ")
 				if line = strings.TrimRight(schemas.Clean(line, true), " "); line != "" {
 					_, _ = fmt.Fprintln(opt.Out, line)
@@ -121,15 +121,15 @@ func tellBuild(ctx context.Context, opt BuildOptions, body io.Reader) error {
 
 // unbuilt gives a failed build words. What runs in one fails mostly for want of the outside, like what it pulls.
 func unbuilt(ctx context.Context, image, why string, pulling bool, err error) error {
-	why = shorten(schemas.Clean(why, true), maxWords)
-	e := &schemas.Error{Code: schemas.CodeFailed, Text: "the image " + image + " was not built: " + why, Hint: "what the build said above tells more", Err: err}
+	why = strings.TrimSpace(schemas.Clean(why, true))
+	e := &schemas.Error{Code: schemas.CodeFailed, Text: "the image " + image + " was not built: " + shorten(why, maxWords), Hint: "what the build said above tells more", Err: err}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		e.Text = "the image " + image + " was not built within " + buildTime.String()
 	case ctx.Err() != nil:
 		e.Text, e.Hint = "the build was ended", ""
 	case pulling:
-		e.Code, e.Text = schemas.CodeMissing, "the container engine cannot pull what the image starts from: "+unreached(why)
+		e.Code, e.Text = schemas.CodeMissing, "the container engine cannot pull what the image starts from: "+shorten(unreached(why), maxWords)
 		e.Hint = "give the engine a way to a registry (a proxy or a mirror in its daemon.json), or carry an image here with docker save and docker load and name it with --sandbox-image"
 	}
 	return e

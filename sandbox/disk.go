@@ -129,10 +129,12 @@ func (b *box) stopFull(ctx context.Context, why string) {
 func (b *box) ensureVolume(ctx context.Context) error {
 	how := client.VolumeCreateOptions{
 		Name: b.volume, Labels: map[string]string{labelInstance: b.instance, labelMember: b.member},
-		DriverOpts: map[string]string{sizeOption: fmt.Sprint(b.d.opt.Disk)},
+	}
+	if !b.d.podman { // which takes the option, and then cannot mount the volume
+		how.DriverOpts = map[string]string{sizeOption: fmt.Sprint(b.d.opt.Disk)}
 	}
 	v, err := b.d.engine.VolumeCreate(ctx, how)
-	if err != nil && !client.IsErrConnectionFailed(err) && ctx.Err() == nil {
+	if err != nil && how.DriverOpts != nil && !client.IsErrConnectionFailed(err) && ctx.Err() == nil {
 		how.DriverOpts = nil
 		v, err = b.d.engine.VolumeCreate(ctx, how)
 	}

@@ -64,10 +64,11 @@ type Docker struct {
 	opt      DockerOptions
 	engine   *client.Client
 	instance string
-	image    string       // id
-	build    string       // of the program that is mounted
-	folder   string       // of the sandboxes, absolute
-	root     string       // of the engine's own files
+	image    string // id
+	build    string // of the program that is mounted
+	folder   string // of the sandboxes, absolute
+	root     string // of the engine's own files
+	podman   bool
 	reserve  atomic.Int64 // bytes that stay free there
 	opened   time.Time
 
@@ -255,7 +256,7 @@ func (d *Docker) box(m schemas.MemberID, thread schemas.ThreadID, server string)
 	}
 	p := plan{
 		instance: d.instance, member: hash(d.instance, string(m)), volume: volumeOf(m),
-		image: d.image, binary: d.opt.Binary, runtime: d.opt.Runtime, ca: d.opt.CA, perServer: server != "",
+		image: d.image, binary: d.opt.Binary, runtime: d.opt.Runtime, ca: d.opt.CA, perServer: server != "", podman: d.podman,
 	}
 	if p.box = p.member; server != "" {
 		p.box = hash(d.instance, string(m), string(thread), server)

@@ -23,11 +23,13 @@ type inner struct {
 	gone  []string
 	conns []io.Closer
 	stop  func()
+	loose []string
 }
 
 func (f *inner) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /loose", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(f.loose) })
 	mux.HandleFunc("PUT /servers/{name}", f.put)
 	mux.HandleFunc("GET /servers/{name}", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"name": r.PathValue("name"), "state": "running", "pid": 7, "stderr": "warming up\n"})

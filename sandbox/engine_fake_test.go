@@ -33,6 +33,8 @@ type fakeEngine struct {
 	in      *inner
 	calls   []string
 	quota   bool // volumes can be limited
+	podman  bool
+	loose   []string // what does not hold the program inside
 	size    int64
 }
 
@@ -70,6 +72,9 @@ func reply(w http.ResponseWriter, v any) {
 // answerStill answers what changes nothing.
 func (e *fakeEngine) answerStill(mux *http.ServeMux) {
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") })
+	mux.HandleFunc("GET /v1.41/version", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, map[string]any{"Components": []any{map[string]any{"Name": map[bool]string{true: "Podman Engine", false: "Engine"}[e.podman]}}})
+	})
 	mux.HandleFunc("GET /v1.41/info", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, map[string]any{"Runtimes": map[string]any{"runc": map[string]any{"path": "runc"}, "crun": map[string]any{"path": "crun"}}})
 	})
@@ -129,6 +134,7 @@ func (e *fakeEngine) answerChanges(mux *http.ServeMux) {
 			e.t.Error(err)
 		}
 		e.in, e.running = serveInner(e.t, filepath.Join(e.folder, "proxy.sock"), string(token)), true
+		e.in.loose = e.loose
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("POST /v1.41/containers/c0ffee/stop", func(w http.ResponseWriter, r *http.Request) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"bobbin/internal/socket"
@@ -73,6 +74,17 @@ func newInside(path, token string) *inside {
 }
 
 func (i *inside) close() { i.http.CloseIdleConnections() }
+
+// held refuses a sandbox that its engine did not close as it was told, by the word of the kernel inside: not every engine does all that
+// Docker does, nor says what it left out. Only before anything else runs there is it to be believed.
+func (i *inside) held(ctx context.Context) error {
+	var loose []string
+	if err := i.ask(ctx, insideTime, http.MethodGet, "/loose", nil, &loose); err != nil || len(loose) == 0 {
+		return err
+	}
+	return refusal(schemas.CodeDenied, "the container engine does not hold the sandbox in: "+schemas.Clean(strings.Join(loose, ", "), true),
+		"the operator uses Docker, or Podman as root or with all cgroup controllers delegated; until then connectors work")
+}
 
 func (i *inside) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	var r io.Reader

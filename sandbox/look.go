@@ -30,8 +30,14 @@ func (d *Docker) lookInfo(ctx context.Context) error {
 		return &schemas.Error{Code: schemas.CodeMissing, Text: "the container engine does not say what it can do", Hint: "see its log", Err: err}
 	}
 	d.root = info.Info.DockerRootDir
+	if d.podman, err = engine.Podman(ctx, d.engine); err != nil {
+		return err
+	}
 	if d.opt.Runtime == "" {
 		return nil
+	}
+	if d.podman {
+		return refusal(schemas.CodeInvalid, "Podman takes no runtime from those who use its socket", `write runtime = "`+d.opt.Runtime+`" under [engine] in its containers.conf, and leave --sandbox-runtime out`)
 	}
 	if _, ok := info.Info.Runtimes[d.opt.Runtime]; ok {
 		return nil

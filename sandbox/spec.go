@@ -46,6 +46,7 @@ type plan struct {
 	binary, runtime       string
 	ca                    string // "" = what the image brings
 	perServer             bool
+	podman                bool
 }
 
 // hash names something that members named, for the engine.
@@ -76,14 +77,18 @@ func spec(p plan) client.ContainerCreateOptions {
 			env = append(env, name+"="+authorities)
 		}
 	}
+	command := []string{
+		"--socket", socketsPath + "/" + proxySocket, "--egress", socketsPath + "/" + wayOut, "--token-file", socketsPath + "/" + tokenFile,
+	}
+	if p.podman { // its filter of system calls lets programs make user namespaces
+		command = append(command, "--confine")
+	}
 	return client.ContainerCreateOptions{
 		Name: boxName + p.box,
 		Config: &container.Config{
 			User: boxUser, Image: p.image, WorkingDir: workspace, Env: env,
 			Entrypoint: []string{program, "proxy"},
-			Cmd: []string{
-				"--socket", socketsPath + "/" + proxySocket, "--egress", socketsPath + "/" + wayOut, "--token-file", socketsPath + "/" + tokenFile,
-			},
+			Cmd:        command,
 			StopSignal: "SIGTERM", StopTimeout: &patience,
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 			Labels:      map[string]string{labelInstance: p.instance, labelMember: p.member, labelBox: p.box},

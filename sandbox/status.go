@@ -204,7 +204,7 @@ func (d *Docker) Status(ctx context.Context, m schemas.MemberID) (schemas.Box, e
 		s.State = "running"
 		s.Since, _ = time.Parse(time.RFC3339Nano, state.StartedAt)
 	}
-	s.Locks, s.Missing = locks(c.Container, info.Info)
+	s.Locks, s.Missing = locks(c.Container, info.Info, d.podman)
 	if v, err := d.engine.VolumeInspect(ctx, volumeOf(m), client.VolumeInspectOptions{}); err == nil && v.Volume.Options[sizeOption] != "" {
 		s.Locks = append(s.Locks, mebibytes(d.opt.Disk)+" of disk")
 	} else {
@@ -213,8 +213,11 @@ func (d *Docker) Status(ctx context.Context, m schemas.MemberID) (schemas.Box, e
 	return s, nil
 }
 
+// podmanCaps is how many capabilities Podman gives by default, at least. Of "ALL" it names those, in the container's description.
+const podmanCaps = 11
+
 // locks reads what holds a container in, and what does not.
-func locks(c container.InspectResponse, e system.Info) (hold, missing []string) {
+func locks(c container.InspectResponse, e system.Info, podman bool) (hold, missing []string) {
 	h := c.HostConfig
 	if h == nil || c.Config == nil {
 		return nil, []string{"the container engine says nothing about the locks"}
@@ -229,13 +232,15 @@ func locks(c container.InspectResponse, e system.Info) (hold, missing []string) 
 	option := func(list []string, part string) bool {
 		return slices.ContainsFunc(list, func(o string) bool { return strings.Contains(o, part) })
 	}
-	lock(slices.Contains(h.CapDrop, "ALL") && len(h.CapAdd) == 0 && !h.Privileged, "all capabilities are dropped", "it has capabilities")
+	dropped := slices.Contains(h.CapDrop, "ALL") || podman && len(h.CapDrop) >= podmanCaps
+	lock(dropped && len(h.CapAdd) == 0 && !h.Privileged, "all capabilities are dropped", "it has capabilities")
 	lock(option(h.SecurityOpt, "no-new-privileges"), "no new privileges", "programs may gain privileges")
 	lock(c.Config.User == boxUser, "not root", "it runs as another user than it should")
 	lock(option(e.SecurityOptions, "seccomp") && !option(h.SecurityOpt, "unconfined"), "system calls are filtered", "system calls are not filtered: the engine has no seccomp")
 	lock(h.ReadonlyRootfs, "the system is read-only", "the system can be written to")
 	lock(h.NetworkMode.IsNone(), "no network of its own", "it has a network")
-	lock(h.PidMode == "" && h.IpcMode.IsPrivate() && h.UTSMode == "", "own processes and shared memory", "it shares processes or memory with others")
+	own := func(mode string) bool { return mode == "" || mode == "private" }
+	lock(own(string(h.PidMode)) && (h.IpcMode.IsPrivate() || h.IpcMode.IsShareable()) && own(string(h.UTSMode)), "own processes and shared memory", "it shares processes or memory with others")
 	lock(ownMountsOnly(c) && len(h.Devices) == 0 && len(h.DeviceRequests) == 0, "no folders and devices of this machine", "it has folders or devices of this machine")
 	lock(e.CPUCfsQuota && h.NanoCPUs > 0, fmt.Sprintf("%g processor", float64(h.NanoCPUs)/1e9), "the processor is not limited: the engine cannot")
 	lock(e.MemoryLimit && h.Memory > 0 && h.MemorySwap == h.Memory, fmt.Sprintf("%d MiB of memory", h.Memory>>20), "the memory is not limited: the engine cannot")
@@ -261,5 +266,5 @@ func ownMountsOnly(c container.InspectResponse) bool {
 			return false
 		}
 	}
-	return len(c.HostConfig.Binds) == 0
+	return true
 }

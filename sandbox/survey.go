@@ -18,6 +18,7 @@ import (
 // Survey is what an engine says of itself, for those who run it.
 type Survey struct {
 	Engine   string // address
+	Podman   bool   // not Docker
 	Version  string
 	Root     string   // of its own files, on its machine
 	Driver   string   // of its storage, with the file system below: "overlay2 on extfs"
@@ -44,6 +45,7 @@ func Look(ctx context.Context, opt DockerOptions) (s Survey, err error) {
 	s.Engine = d.engine.DaemonHost()
 	asking, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
+	s.Podman, _ = engine.Podman(asking, d.engine) // ask tells the error
 	if r, err := d.engine.Info(asking, client.InfoOptions{}); err == nil {
 		info := r.Info
 		s.Version, s.Root, s.Driver = info.ServerVersion, info.DockerRootDir, info.Driver

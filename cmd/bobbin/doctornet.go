@@ -80,7 +80,11 @@ func (d *doctor) engine(s sandbox.Survey) {
 	if s.Version == "" {
 		return
 	}
-	d.ok("sandbox", "engine %s at %s, storage %s", s.Version, s.Engine, s.Driver)
+	name := "engine"
+	if s.Podman {
+		name = "Podman"
+	}
+	d.ok("sandbox", "%s %s at %s, storage %s", name, s.Version, s.Engine, s.Driver)
 	if len(s.Missing) > 0 {
 		d.say(problem, "sandbox", "switch the cgroup controllers on, or use an engine that is not rootless without them", "the engine cannot limit %s: one member's program can take it all", strings.Join(s.Missing, ", "))
 	}

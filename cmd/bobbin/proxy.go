@@ -26,6 +26,7 @@ type proxyFlags struct {
 	egress, egressListen  string
 	origin                string
 	echo, useOnly         bool
+	confine               bool
 }
 
 func (m *Main) proxyCommand() *cobra.Command {
@@ -48,6 +49,7 @@ func (m *Main) proxyCommand() *cobra.Command {
 	f.StringVar(&flags.origin, "allow-origin", "", "web pages that may use this: an origin such as https://app.example.com, or * for all (BOBBIN_ALLOW_ORIGIN)")
 	f.BoolVar(&flags.useOnly, "use-only", false, "at --listen the token is for using the server: others are started, and commands run, at --socket alone (BOBBIN_USE_ONLY)")
 	f.BoolVar(&flags.echo, "echo", false, "show what the programs write to their standard error, their values masked (BOBBIN_ECHO)")
+	f.BoolVar(&flags.confine, "confine", false, "keep the programs from user namespaces; only Linux can (BOBBIN_CONFINE)")
 	f.StringVar(&flags.egress, "egress", "", "unix socket of an HTTP proxy that programs get to know at --egress-listen (BOBBIN_EGRESS)")
 	f.StringVar(&flags.egressListen, "egress-listen", "127.0.0.1:3128", "where programs find that HTTP proxy (BOBBIN_EGRESS_LISTEN)")
 	return c
@@ -85,7 +87,7 @@ func (m *Main) proxy(ctx context.Context, flags *proxyFlags, command []string) e
 	if flags.echo {
 		echo = m.Err
 	}
-	p, err := proxy.New(ctx, proxy.Options{Origin: flags.origin, UseOnly: flags.useOnly, Echo: echo, Token: token, Root: root, Env: theirs(os.Environ()), Log: m.logger(m.Err)})
+	p, err := proxy.New(ctx, proxy.Options{Origin: flags.origin, UseOnly: flags.useOnly, Confine: flags.confine, Echo: echo, Token: token, Root: root, Env: theirs(os.Environ()), Log: m.logger(m.Err)})
 	if err != nil {
 		return err
 	}

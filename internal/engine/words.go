@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/containerd/errdefs"
+
+	"bobbin/schemas"
+)
+
+// Explain gives words to what engines answer when they lack something of their own; nil: none of that.
+func Explain(err error) *schemas.Error {
+	if err == nil {
+		return nil
+	}
+	for _, one := range []struct{ says, text, hint string }{
+		{"container-init binary not found", "the container engine has no init program, which every container gets", "install catatonit beside Podman (Debian: apt install catatonit)"},
+		{"docker-init", "the container engine has no init program, which every container gets", "install docker-init (Debian: apt install tini)"},
+		{"requested cgroup controller", "the container engine may not limit memory, processes or the processor",
+			"delegate the cgroup controllers to who runs it (systemd: Delegate=cpu memory pids), or run the engine as root"},
+	} {
+		if strings.Contains(err.Error(), one.says) {
+			return &schemas.Error{Code: schemas.CodeMissing, Text: one.text, Hint: one.hint, Err: err}
+		}
+	}
+	return nil
+}
+
+// Taken reports whether an engine made no container since its name is taken. Podman answers that with 500 in 4.3.
+func Taken(err error) bool {
+	return errdefs.IsConflict(err) || err != nil && strings.Contains(err.Error(), "name is already in use")
+}
