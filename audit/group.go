@@ -45,15 +45,28 @@ func (t *thread) leave(e *entry) bool {
 	return at >= 0
 }
 
-// alone counts the calls that are under way, and reports whether no other is: then nobody is likely to append just now.
-func (t *thread) alone(e schemas.Event) bool {
+// arrive reports whether nobody else is likely to append just now: nobody else does, and no other call is under way.
+func (t *thread) arrive(e schemas.Event) (alone bool) {
+	others := t.inside.Add(1) - 1
 	switch e {
 	case schemas.EventCallBegin:
-		return t.calls.Add(1) <= 1
+		others += t.calls.Add(1) - 1
 	case schemas.EventCallEnd:
-		return t.calls.Add(-1) <= 0
+		if t.calls.Add(-1) < 0 { // its begin is another process's
+			t.calls.Store(0)
+		}
+		others += t.calls.Load()
+	default:
+		others += t.calls.Load()
 	}
-	return t.calls.Load() <= 0
+	return others <= 0
+}
+
+func (t *thread) depart(e schemas.Event, err error) {
+	t.inside.Add(-1)
+	if e == schemas.EventCallBegin && err != nil {
+		t.calls.Add(-1) // it has no end
+	}
 }
 
 // settle returns when e, which is in the queue, is recorded or e.err says why it is not and will not be.

@@ -367,7 +367,7 @@ func TestLease_OthersGetTheirTurn(t *testing.T) {
 	}
 	cancel()
 	writers.Wait()
-	if took > 500*time.Millisecond {
+	if took > 2*time.Second { // starved, one of them waits 5 s
 		t.Error("while one wrote all the time, the other waited for its ten records", took)
 	}
 	stop()

@@ -77,18 +77,16 @@ func (l *Log) Append(ctx context.Context, rec schemas.Record) (schemas.Record, e
 	if t == nil {
 		return schemas.Record{}, badThread()
 	}
-	alone := t.alone(rec.Event)
+	alone := t.arrive(rec.Event)
 	e := l.entries.Get().(*entry)
 	e.rec, e.err = rec, nil
 	t.join(e)
 	l.settle(ctx, t, e, alone)
 	rec, err := e.rec, e.err
+	t.depart(rec.Event, err)
 	e.rec = schemas.Record{}
 	l.entries.Put(e) // only now: after a panic somebody may still settle it
 	if err != nil {
-		if rec.Event == schemas.EventCallBegin {
-			t.calls.Add(-1) // it has no end
-		}
 		return schemas.Record{}, err
 	}
 	return rec, nil

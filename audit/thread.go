@@ -17,10 +17,11 @@ import (
 
 // thread is what we know of one log. The fields below turn belong to whoever holds it.
 type thread struct {
-	id    schemas.ThreadID
-	dirty atomic.Bool  // written since the last sync
-	used  atomic.Int64 // Log.clock of the last use, to close the oldest
-	calls atomic.Int64 // that have begun and not ended
+	id     schemas.ThreadID
+	dirty  atomic.Bool  // written since the last sync
+	used   atomic.Int64 // Log.clock of the last use, to close the oldest
+	calls  atomic.Int64 // that have begun and not ended
+	inside atomic.Int64 // who append
 
 	mu    sync.Mutex
 	queue []*entry // oldest first
