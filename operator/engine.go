@@ -31,6 +31,11 @@ func (o *Operator) docker(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	asking, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	if o.podman, err = engine.Podman(asking, found); err != nil {
+		return nil, errors.Join(err, found.Close())
+	}
 	o.engine = found
 	return found, nil
 }
@@ -123,6 +128,9 @@ func (o *Operator) create(ctx context.Context, s client.ContainerCreateOptions) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
+	if o.podman { // for any, also for "NONE", it has systemd start a program every half a minute
+		s.Config.Healthcheck = nil
+	}
 	for tries := 0; ; tries++ {
 		r, err := docker.ContainerCreate(ctx, s)
 		switch {

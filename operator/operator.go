@@ -49,6 +49,7 @@ type Operator struct {
 
 	mu     sync.Mutex
 	engine *client.Client // nil until it is first needed
+	podman bool           // that is what it is
 	read   reading
 	ways   map[string]*way         // by unit
 	far    map[string]*http.Client // for remote servers, by origin

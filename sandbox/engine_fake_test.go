@@ -34,6 +34,7 @@ type fakeEngine struct {
 	calls   []string
 	quota   bool // volumes can be limited
 	podman  bool
+	bare    bool     // Podman without root, on control groups of version 1
 	loose   []string // what does not hold the program inside
 	size    int64
 }
@@ -74,6 +75,9 @@ func (e *fakeEngine) answerStill(mux *http.ServeMux) {
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") })
 	mux.HandleFunc("GET /v1.41/version", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, map[string]any{"Components": []any{map[string]any{"Name": map[bool]string{true: "Podman Engine", false: "Engine"}[e.podman]}}})
+	})
+	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) { // as Podman alone is asked
+		reply(w, map[string]any{"Rootless": e.bare, "CgroupVersion": "1"})
 	})
 	mux.HandleFunc("GET /v1.41/info", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, map[string]any{"Runtimes": map[string]any{"runc": map[string]any{"path": "runc"}, "crun": map[string]any{"path": "crun"}}})

@@ -18,6 +18,11 @@ func TestDocker_Podman(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.podman, e.quota = true, true
+	e.bare = true
+	if _, err := sandbox.NewDocker(t.Context(), opt); schemas.CodeOf(err) != schemas.CodeMissing || !strings.Contains(err.Error(), "limits neither memory") {
+		t.Errorf("no limits: %v", err)
+	}
+	e.bare = false
 	opt.Runtime = "runsc"
 	if _, err := sandbox.NewDocker(t.Context(), opt); schemas.CodeOf(err) != schemas.CodeInvalid || !strings.Contains(err.Error(), "Podman takes no runtime") {
 		t.Errorf("a runtime, which Podman passes over: %v", err)

@@ -80,8 +80,10 @@ func spec(p plan) client.ContainerCreateOptions {
 	command := []string{
 		"--socket", socketsPath + "/" + proxySocket, "--egress", socketsPath + "/" + wayOut, "--token-file", socketsPath + "/" + tokenFile,
 	}
-	if p.podman { // its filter of system calls lets programs make user namespaces
-		command = append(command, "--confine")
+	health := &container.HealthConfig{Test: []string{"NONE"}}
+	if p.podman {
+		command = append(command, "--confine") // its filter of system calls lets programs make user namespaces
+		health = nil                           // for any it has systemd start a program every half a minute
 	}
 	return client.ContainerCreateOptions{
 		Name: boxName + p.box,
@@ -90,7 +92,7 @@ func spec(p plan) client.ContainerCreateOptions {
 			Entrypoint: []string{program, "proxy"},
 			Cmd:        command,
 			StopSignal: "SIGTERM", StopTimeout: &patience,
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+			Healthcheck: health,
 			Labels:      map[string]string{labelInstance: p.instance, labelMember: p.member, labelBox: p.box},
 		},
 		HostConfig: &container.HostConfig{
