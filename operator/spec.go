@@ -64,6 +64,7 @@ type plan struct {
 	binary   string
 	folder   string // holds the socket, outside
 	engine   string // its socket, outside; for a proxy image alone
+	podman   bool
 }
 
 // serverSpec is the whole container of a server behind bobbin's own proxy. What runs in it is told to the proxy when it is up, so
@@ -80,6 +81,9 @@ func serverSpec(p plan) client.ContainerCreateOptions {
 	c.Config.Cmd = []string{
 		"--listen", net.JoinHostPort(o.Host, strconv.Itoa(o.Port)), "--socket", runPath + "/" + proxySocket,
 		"--token-file", runPath + "/" + tokenFile, "--allow-origin", o.Origin, "--echo", "--use-only",
+	}
+	if p.podman { // its filter of system calls lets programs make user namespaces
+		c.Config.Cmd = append(c.Config.Cmd, "--confine")
 	}
 	c.HostConfig.ReadonlyRootfs = !p.server.Writable
 	c.HostConfig.Mounts = []mount.Mount{

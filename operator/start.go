@@ -179,6 +179,7 @@ func (r *run) start(ctx context.Context, anew bool) (err error) {
 	if base, err = r.base(ctx); err != nil {
 		return err
 	}
+	p.podman = o.podman
 	var c client.ContainerCreateOptions
 	var line commandLine
 	if s.ProxyImage != "" {

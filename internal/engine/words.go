@@ -15,7 +15,7 @@ func Explain(err error) *schemas.Error {
 	}
 	for _, one := range []struct{ says, text, hint string }{
 		{"container-init binary not found", "the container engine has no init program, which every container gets", "install catatonit beside Podman (Debian: apt install catatonit)"},
-		{"docker-init", "the container engine has no init program, which every container gets", "install docker-init (Debian: apt install tini)"},
+		{`"docker-init": executable file not found`, "the container engine has no init program, which every container gets", "install docker-init (Debian: apt install tini)"},
 		{"requested cgroup controller", "the container engine may not limit memory, processes or the processor",
 			"delegate the cgroup controllers to who runs it (systemd: Delegate=cpu memory pids), or run the engine as root"},
 	} {
