@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -62,7 +63,8 @@ func compareAll(b *testing.B, prefix string, bobbin *gateway, others []*gateway)
 	}
 }
 
-// compare has all of them called in turns, 50 ms each, another one first in each round; the first round warms up. A ratio is of bobbin's
+// compare has all of them called in turns, 50 ms each, in another order in each round, since what one still does at the end of its turn
+// is in the way of the next; the first round warms up. A ratio is of bobbin's
 // number to the other's in the same round, and the median of them counts: what slows the machine for a while slows both. With one caller
 // it is of times, and below 1 bobbin is faster; with several of calls a second, and above 1 bobbin is faster.
 func compare(b *testing.B, bobbin *gateway, others []*gateway, tool string, callers int) map[string]float64 {
@@ -74,10 +76,11 @@ func compare(b *testing.B, bobbin *gateway, others []*gateway, tool string, call
 		}
 		g.burst(b)
 	}
+	order := rand.New(rand.NewPCG(1, 2))
 	for b.Loop() {
-		for round := range 20 {
-			for i := range all {
-				g := all[(round+i)%len(all)]
+		for range 20 {
+			for _, i := range order.Perm(len(all)) {
+				g := all[i]
 				g.rounds = append(g.rounds, g.burst(b))
 			}
 		}
