@@ -213,7 +213,8 @@ func (d *Docker) Status(ctx context.Context, m schemas.MemberID) (schemas.Box, e
 	return s, nil
 }
 
-// podmanCaps is how many capabilities Podman gives by default, at least. Of "ALL" it names those, in the container's description.
+// Podman tells some of it otherwise than Docker: it names what "ALL" is, calls shared memory that nobody shares shareable, and every
+// mount a bind, too. podmanCaps is how many capabilities Podman gives by default, at least.
 const podmanCaps = 11
 
 // locks reads what holds a container in, and what does not.
@@ -239,9 +240,9 @@ func locks(c container.InspectResponse, e system.Info, podman bool) (hold, missi
 	lock(option(e.SecurityOptions, "seccomp") && !option(h.SecurityOpt, "unconfined"), "system calls are filtered", "system calls are not filtered: the engine has no seccomp")
 	lock(h.ReadonlyRootfs, "the system is read-only", "the system can be written to")
 	lock(h.NetworkMode.IsNone(), "no network of its own", "it has a network")
-	own := func(mode string) bool { return mode == "" || mode == "private" }
-	lock(own(string(h.PidMode)) && (h.IpcMode.IsPrivate() || h.IpcMode.IsShareable()) && own(string(h.UTSMode)), "own processes and shared memory", "it shares processes or memory with others")
-	lock(ownMountsOnly(c) && len(h.Devices) == 0 && len(h.DeviceRequests) == 0, "no folders and devices of this machine", "it has folders or devices of this machine")
+	own := func(mode string) bool { return mode == "" || podman && mode == "private" }
+	lock(own(string(h.PidMode)) && (h.IpcMode.IsPrivate() || podman && h.IpcMode.IsShareable()) && own(string(h.UTSMode)), "own processes and shared memory", "it shares processes or memory with others")
+	lock(ownMountsOnly(c) && (podman || len(h.Binds) == 0) && len(h.Devices) == 0 && len(h.DeviceRequests) == 0, "no folders and devices of this machine", "it has folders or devices of this machine")
 	lock(e.CPUCfsQuota && h.NanoCPUs > 0, fmt.Sprintf("%g processor", float64(h.NanoCPUs)/1e9), "the processor is not limited: the engine cannot")
 	lock(e.MemoryLimit && h.Memory > 0 && h.MemorySwap == h.Memory, fmt.Sprintf("%d MiB of memory", h.Memory>>20), "the memory is not limited: the engine cannot")
 	limited := e.PidsLimit && h.PidsLimit != nil && *h.PidsLimit > 0
