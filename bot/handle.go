@@ -118,7 +118,7 @@ func (b *Bot) stray(ctx context.Context, c schemas.Caller, text string) (Reply, 
 		return Reply{}, false
 	}
 	if b.desk.Waits(c) {
-		return view.Refused(schemas.CodeInvalid, "that is no choice of an open card · press one of its choices, or give the command again"), true
+		return view.Refused(schemas.CodeInvalid, "that is no choice of an open card · press or type one of its choices, or give the command again"), true
 	}
 	if ms, err := b.models(ctx, c.Thread); err == nil && len(ms) > 0 {
 		return Reply{}, false

@@ -112,7 +112,8 @@ func filled(fields []bot.Field, values map[string]string) []bot.Field {
 	return fields
 }
 
-// answer gives the action for a number or label of the open choices, nil if the line is none.
+// answer gives the action for a number or label of the open choices, or for a plain yes or no to a card that is one; nil if the line is
+// none.
 func (d *Door) answer(line string) *bot.Action {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,9 +124,12 @@ func (d *Door) answer(line string) *bot.Action {
 	if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(d.pending.Choices) {
 		return &bot.Action{ID: id, Choice: d.pending.Choices[n-1].Key}
 	}
-	for _, c := range d.pending.Choices {
-		if strings.EqualFold(line, c.Label) || strings.EqualFold(line, c.Key) {
-			return &bot.Action{ID: id, Choice: c.Key}
+	plain := map[string]string{"y": "confirm", "yes": "confirm", "n": "cancel", "no": "cancel"}[strings.ToLower(line)]
+	for _, word := range []string{line, plain} {
+		for _, c := range d.pending.Choices {
+			if strings.EqualFold(word, c.Label) || strings.EqualFold(word, c.Key) {
+				return &bot.Action{ID: id, Choice: c.Key}
+			}
 		}
 	}
 	return nil

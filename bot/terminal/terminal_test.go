@@ -67,7 +67,7 @@ func card() bot.Reply {
 }
 
 func TestChoices_ByNumberAndLabel(t *testing.T) {
-	for _, answer := range []string{"1", "Confirm", "confirm", "CONFIRM"} {
+	for _, answer := range []string{"1", "Confirm", "confirm", "CONFIRM", "yes", "Y"} {
 		s := &script{}
 		s.answer = func(r bot.Request) bot.Reply {
 			if r.Action == nil {
