@@ -172,7 +172,7 @@ func (t *turn) execute(ctx context.Context, j job, place int) (out Result, serve
 // worded gives the state and the words of a call that has no result.
 func worded(err error) (state schemas.StepState, words, receipt string) {
 	if ps, ok := errors.AsType[schemas.Problems](err); ok {
-		return schemas.StepFailed, "it did not run, the arguments are wrong:\n" + first(schemas.Clean(ps.Error(), false), 4000), ""
+		return schemas.StepFailed, "it did not run, the arguments are wrong:\n" + first(schemas.Clean(ps.Named().Error(), false), 4000), ""
 	}
 	e, ok := errors.AsType[*schemas.Error](err)
 	if !ok {

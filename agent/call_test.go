@@ -95,7 +95,7 @@ func TestCalls_RefusalsAreWords(t *testing.T) {
 		{&schemas.Error{Code: schemas.CodeNeeds, Text: "a needs you to sign in", Hint: "`/mcp connect a`"}, schemas.StepFailed, "/mcp connect a", ""},
 		{&schemas.Error{Code: schemas.CodeInternal, Text: "at /root/secret.go", Ref: "7f3c", Err: errors.New("panic")}, schemas.StepFailed, "reference 7f3c", "secret"},
 		{errors.New("raw: /root/x"), schemas.StepFailed, "on bobbin's side", "/root"},
-		{schemas.Problems{{Pointer: "/city", Text: "must be a text"}}, schemas.StepFailed, "must be a text", ""},
+		{schemas.Problems{{Pointer: "/city", Text: "must be a text"}}, schemas.StepFailed, "city: must be a text", ""},
 	} {
 		w := newWorld(t, []reply{uses(call("1", "ext_a_b", `{}`)), says("sorry")})
 		w.servers.add("a.b", true, c.err)

@@ -42,7 +42,7 @@ func (x *exchange) call(ctx context.Context) outcome {
 		}
 	}
 	if ps, ok := errors.AsType[schemas.Problems](err); ok {
-		return x.said("the arguments do not fit:\n" + ps.Error())
+		return x.said("the arguments do not fit:\n" + ps.Named().Error())
 	}
 	return x.failed(ctx, err)
 }
@@ -163,7 +163,7 @@ func (x *exchange) failed(ctx context.Context, err error) outcome {
 		return wrong(code, words(e))
 	}
 	if ps, ok := errors.AsType[schemas.Problems](err); ok {
-		return wrong(codeParams, ps.Error())
+		return wrong(codeParams, ps.Named().Error())
 	}
 	x.g.opt.Log.Error("a request of a client failed", "thread", x.caller.Thread, "method", x.m.Method, "err", err)
 	text := "something went wrong on bobbin's side"

@@ -93,7 +93,7 @@ func TestClient(t *testing.T) {
 			if got := said(t, cl, "ext_s_deny", nil); got != "refused: denied: s.deny · ask a manager" {
 				t.Errorf("deny gave %q", got)
 			}
-			if got := said(t, cl, "ext_s_args", nil); !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "must be a number") {
+			if got := said(t, cl, "ext_s_args", nil); !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "a: must be a number") {
 				t.Errorf("args gave %q", got)
 			}
 			if got := said(t, cl, "nothing", nil); !strings.HasPrefix(got, "error: ") || !strings.Contains(got, "no tool is called that") {

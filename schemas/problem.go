@@ -3,6 +3,8 @@ package schemas
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -49,6 +51,17 @@ func (ps Problems) Error() string {
 		lines[i] = p.String()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Named gives the mistakes of a call's arguments as people and models read them: each begins with its argument, by the pointer.
+func (ps Problems) Named() Problems {
+	ps = slices.Clone(ps)
+	for i, p := range ps {
+		if arg := strings.TrimPrefix(p.Pointer, "/"); arg != "" && !strings.HasPrefix(p.Text, strconv.Quote(arg)) {
+			ps[i].Text = arg + ": " + p.Text
+		}
+	}
+	return ps
 }
 
 // Code says which kind of refusal an Error is, so that a caller can act on it without reading words.

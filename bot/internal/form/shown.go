@@ -58,13 +58,7 @@ func plainArg(raw json.RawMessage) bool {
 
 // Wrong draws all mistakes of a call that was not made; each names its argument.
 func Wrong(name string, ps schemas.Problems) view.Reply {
-	ps = slices.Clone(ps)
-	for i, p := range ps {
-		if arg := strings.TrimPrefix(p.Pointer, "/"); arg != "" {
-			ps[i].Text = arg + ": " + p.Text
-		}
-	}
-	r := view.Mistakes("the arguments", ps, "`/mcp call "+words.Clean(name)+"` without JSON asks for them")
+	r := view.Mistakes("the arguments", ps.Named(), "`/mcp call "+words.Clean(name)+"` without JSON asks for them")
 	r.Blocks[0].Text = "the arguments of " + words.Clean(name) + " have " + words.Count(len(ps), "mistake", "mistakes") + "; it was not called"
 	return r
 }
