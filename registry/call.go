@@ -124,13 +124,21 @@ func (s *snapshot) noTool(name string, m schemas.MemberID, now time.Time) error 
 			return refusedState(st.Name, st.State, st.Why, st.Needs)
 		}
 	}
+	model := strings.HasPrefix(name, "ext_")
 	var names []string
+	hint := ""
 	for _, t := range s.visible(m, now) {
-		names = append(names, t.Full())
+		full := t.Full()
+		if model {
+			full = t.Model
+		}
+		if names = append(names, full); t.Name == name {
+			hint = fmt.Sprintf("did you mean %q?", full)
+		}
 	}
 	return &schemas.Error{
 		Code: schemas.CodeNotFound, Text: fmt.Sprintf("no tool is called %q here", short(schemas.Clean(name, true), 128)),
-		Hint: cmp.Or(didYouMean(name, names), "/mcp tools lists them"),
+		Hint: cmp.Or(hint, didYouMean(name, names), "/mcp tools lists them"),
 	}
 }
 

@@ -42,7 +42,8 @@ func (c *call) permit(ctx context.Context) error {
 	c.waits("")
 	switch {
 	case err != nil:
-		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody gave it; it did not run", Err: err}
+		return &schemas.Error{Code: schemas.CodeAsk, Text: c.tool.Full() + " needs a person's yes, and nobody gave it; it did not run",
+			Hint: "somebody in the chat says yes when it is called again, or a manager lets it run: `/mcp policy allow " + c.tool.Full() + "`", Err: err}
 	case !slices.Contains([]schemas.Answer{schemas.AnswerOnce, schemas.AnswerHour, schemas.AnswerAlways}, answer):
 		return &schemas.Error{Code: schemas.CodeDenied, Text: c.tool.Full() + " was refused by a person; it did not run"}
 	}

@@ -29,8 +29,10 @@ func TestCall_OverStdio(t *testing.T) {
 	if r := h.journal.last(); r.Event != schemas.EventCallEnd || r.Outcome != schemas.OutcomeOK || r.Bytes == 0 {
 		t.Fatalf("audit %+v", r)
 	}
-	_, err := h.call(by(one, "s.ecko", `{}`))
-	wantCode(t, err, schemas.CodeNotFound, `did you mean "s.echo"?`)
+	for name, want := range map[string]string{"s.ecko": "s.echo", "ext_s_ecko": "ext_s_echo", "echo": "s.echo"} { // in the caller's own way to name them
+		_, err := h.call(by(one, name, `{}`))
+		wantCode(t, err, schemas.CodeNotFound, `did you mean "`+want+`"?`)
+	}
 }
 
 func TestMain(m *testing.M) {
