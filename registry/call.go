@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,26 +104,34 @@ func (c *call) look(ctx context.Context, s *snapshot) bool {
 
 // unknownServer gives the server that a name means, if it has no tools yet.
 func (s *snapshot) unknownServer(name string) *view {
+	return s.meant(name, func(v *view) bool { return v.unknown || v.unsigned })
+}
+
+// meant gives the server of a tool's name, in either way to write it, if it is one of those; of several that the name may mean the one
+// whose own name is longest.
+func (s *snapshot) meant(name string, those func(*view) bool) (found *view) {
 	if v := serverOf(name, s.byName); v != nil {
-		if v.unknown || v.unsigned {
+		if those(v) {
 			return v
 		}
 		return nil
 	}
 	for _, v := range s.servers {
-		if (v.unknown || v.unsigned) && strings.HasPrefix(name, "ext_"+letters(schemas.Slug(v.entry.Name))+"_") {
-			return v
+		if those(v) && strings.HasPrefix(name, "ext_"+letters(schemas.Slug(v.entry.Name))+"_") && (found == nil || len(v.entry.Name) > len(found.entry.Name)) {
+			found = v
 		}
 	}
-	return nil
+	return found
 }
 
 // noTool says why there is no such tool: the server's state, or the name.
 func (s *snapshot) noTool(name string, m schemas.MemberID, now time.Time) error {
-	if v := serverOf(name, s.byName); v != nil {
-		if st := v.status; st.State != schemas.Ready && st.State != schemas.Idle && st.State != schemas.Held {
-			return refusedState(st.Name, st.State, st.Why, st.Needs)
-		}
+	down := func(v *view) bool {
+		return !slices.Contains([]schemas.State{schemas.Ready, schemas.Idle, schemas.Held}, v.status.State)
+	}
+	if v := s.meant(name, down); v != nil {
+		st := v.status
+		return refusedState(st.Name, st.State, st.Why, st.Needs)
 	}
 	model := strings.HasPrefix(name, "ext_")
 	var names []string

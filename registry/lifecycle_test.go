@@ -153,8 +153,10 @@ func TestApply_OffAndBack(t *testing.T) {
 	if st := h.status(one, "s"); st.State != schemas.Off || st.Tools != 0 {
 		t.Errorf("%+v", st)
 	}
-	_, err := h.call(by(one, "s.whoami", ""))
-	wantCode(t, err, schemas.CodeNotReady, "/mcp enable s")
+	for _, name := range []string{"s.whoami", "ext_s_whoami"} {
+		_, err := h.call(by(one, name, ""))
+		wantCode(t, err, schemas.CodeNotReady, "/mcp enable s")
+	}
 	eventually(t, "stopped", func() bool { return h.servers.open.Load() == 0 })
 	h.set(one, on)
 	h.apply(one)
