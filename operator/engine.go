@@ -72,7 +72,7 @@ func failed(what string, err error) error {
 
 // says is an error of the engine in one line.
 func says(err error) string {
-	return short(schemas.Clean(strings.TrimPrefix(err.Error(), "Error response from daemon: "), true))
+	return short(engine.Unreached(schemas.Clean(strings.TrimPrefix(err.Error(), "Error response from daemon: "), true)))
 }
 
 func short(text string) string {

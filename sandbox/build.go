@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -129,24 +128,8 @@ func unbuilt(ctx context.Context, image, why string, pulling bool, err error) er
 	case ctx.Err() != nil:
 		e.Text, e.Hint = "the build was ended", ""
 	case pulling:
-		e.Code, e.Text = schemas.CodeMissing, "the container engine cannot pull what the image starts from: "+shorten(unreached(why), maxWords)
+		e.Code, e.Text = schemas.CodeMissing, "the container engine cannot pull what the image starts from: "+shorten(engine.Unreached(why), maxWords)
 		e.Hint = "give the engine a way to a registry (a proxy or a mirror in its daemon.json), or carry an image here with docker save and docker load and name it with --sandbox-image"
 	}
 	return e
-}
-
-var (
-	looked = regexp.MustCompile(`lookup ([^\s:]+).*: (?:no such host|server misbehaving)`)
-	asked  = regexp.MustCompile(`https?://([^\s/"]+)\S*: .*(?:connection refused|timeout|Timeout|deadline exceeded|connection reset|EOF|unreachable|no route)`)
-)
-
-// unreached words what an engine says about a registry that it did not reach; other words stay as they are.
-func unreached(why string) string {
-	if m := looked.FindStringSubmatch(why); m != nil {
-		return "it finds no host " + m[1]
-	}
-	if m := asked.FindStringSubmatch(why); m != nil {
-		return m[1] + " does not answer it"
-	}
-	return why
 }

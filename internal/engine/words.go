@@ -5,6 +5,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"bobbin/internal/lazy"
 	"bobbin/schemas"
 )
 
@@ -29,4 +30,20 @@ func Explain(err error) *schemas.Error {
 // Taken reports whether an engine made no container since its name is taken. Podman answers that with 500 in 4.3.
 func Taken(err error) bool {
 	return errdefs.IsConflict(err) || err != nil && strings.Contains(err.Error(), "name is already in use")
+}
+
+var (
+	looked = lazy.Regexp(`lookup ([^\s:]+).*: (?:no such host|server misbehaving)`)
+	asked  = lazy.Regexp(`https?://([^\s/"]+)\S*: .*(?:connection refused|timeout|Timeout|deadline exceeded|connection reset|EOF|unreachable|no route)`)
+)
+
+// Unreached words what an engine says about a registry that it did not reach; other words stay as they are.
+func Unreached(why string) string {
+	if m := looked().FindStringSubmatch(why); m != nil {
+		return "the engine finds no host " + m[1]
+	}
+	if m := asked().FindStringSubmatch(why); m != nil {
+		return m[1] + " does not answer the engine"
+	}
+	return why
 }

@@ -29,3 +29,16 @@ func TestTaken(t *testing.T) {
 		t.Error("Podman 4.3 answers 500 with these words")
 	}
 }
+
+func TestUnreached(t *testing.T) {
+	for why, want := range map[string]string{
+		`Get "https://hub.example/v2/": dial tcp: lookup hub.example on 10.0.0.53:53: no such host`:          "the engine finds no host hub.example",
+		`Get "https://hub.example:5000/v2/": dial tcp 10.1.2.3:5000: connect: connection refused`:            "hub.example:5000 does not answer the engine",
+		`Get "https://hub.example/v2/": net/http: request canceled (Client.Timeout exceeded while awaiting)`: "hub.example does not answer the engine",
+		"pull access denied for x, repository does not exist or may require 'docker login'":                  "pull access denied for x, repository does not exist or may require 'docker login'",
+	} {
+		if got := engine.Unreached(why); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", why, got, want)
+		}
+	}
+}
