@@ -11,8 +11,9 @@ import (
 	"bobbin/schemas"
 )
 
-// Client gives a client for one server and one connection, which a server of several replicas serves with one of them: of a proxied one over its own socket, whatever the URL's host is, with the proxy's token; of
-// a remote one with the operator's headers, for its own origin alone. A server that does not run is started by the first request.
+// Client gives a client for one server: of a proxied one over its own socket, whatever the URL's host is, with the proxy's token; of a
+// remote one with the operator's headers, for its own origin alone. It is for one connection, since all its requests go to the same one
+// of several replicas. A server that does not run is started by the first request.
 func (o *Operator) Client(name string) *http.Client {
 	return &http.Client{
 		Transport:     &carrier{o: o, name: name},
