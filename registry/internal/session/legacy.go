@@ -177,7 +177,7 @@ func (l *legacyLink) post(ctx context.Context, message []byte) error {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, sampleBytes))
 		return &StatusError{Status: resp.StatusCode, Excerpt: excerpt(body)}
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, idleBuffer)) // "Accepted", so that the connection is kept
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, lastBytes)) // "Accepted", so that the connection is kept
 	return nil
 }
 

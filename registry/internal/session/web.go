@@ -27,6 +27,7 @@ const (
 	maxRedirect = 3
 	openTime    = time.Second
 	lastWords   = 100 * time.Millisecond // for the end of a stream after its answer
+	lastBytes   = 4 << 10                // of a body that are read for nothing but to keep its connection
 )
 
 // web speaks streamable HTTP (2025-03-26 and later), one POST per message.
@@ -313,7 +314,7 @@ func (s *Session) finish(resp *http.Response, cancel context.CancelFunc) {
 	if !s.run(func() {
 		defer end()
 		defer time.AfterFunc(lastWords, cancel).Stop()
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, idleBuffer))
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, lastBytes))
 	}) {
 		end()
 	}
