@@ -47,17 +47,12 @@ func (t *thread) leave(e *entry) bool {
 
 // arrive reports whether nobody else is likely to append just now: nobody else does, and no other call is under way.
 func (t *thread) arrive(e schemas.Event) (alone bool) {
-	others := t.inside.Add(1) - 1
-	switch e {
-	case schemas.EventCallBegin:
-		others += t.calls.Add(1) - 1
-	case schemas.EventCallEnd:
-		if t.calls.Add(-1) < 0 { // its begin is another process's
-			t.calls.Store(0)
-		}
-		others += t.calls.Load()
-	default:
-		others += t.calls.Load()
+	if e == schemas.EventCallEnd && t.calls.Add(-1) < 0 { // its begin is another process's
+		t.calls.Store(0)
+	}
+	others := t.inside.Add(1) - 1 + t.calls.Load()
+	if e == schemas.EventCallBegin {
+		t.calls.Add(1)
 	}
 	return others <= 0
 }

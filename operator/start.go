@@ -64,9 +64,9 @@ func (o *Operator) begin(ctx context.Context, name string, tell func(step string
 	if s.Type == Remote {
 		return o.Status(ctx, name)
 	}
-	unlock, err := o.servers.Lock(ctx, name)
+	unlock, err := o.hold(ctx, name)
 	if err != nil {
-		return Status{}, &schemas.Error{Code: schemas.CodeConflict, Text: name + " is being started or stopped by another bobbin", Hint: "try again in a moment", Err: err}
+		return Status{}, err
 	}
 	defer unlock()
 	if err := o.shed(ctx, s, names(f.Prefix)); err != nil {

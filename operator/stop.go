@@ -19,9 +19,9 @@ func (o *Operator) Stop(ctx context.Context, name string) error {
 	if s.Type == Remote {
 		return nil
 	}
-	unlock, err := o.servers.Lock(ctx, name)
+	unlock, err := o.hold(ctx, name)
 	if err != nil {
-		return &schemas.Error{Code: schemas.CodeConflict, Text: name + " is being started or stopped by another bobbin", Hint: "try again in a moment", Err: err}
+		return err
 	}
 	defer unlock()
 	if err := o.shed(ctx, s, names(f.Prefix)); err != nil {
@@ -55,6 +55,14 @@ func (o *Operator) Stop(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// hold keeps other bobbins from starting and stopping a server until unlock.
+func (o *Operator) hold(ctx context.Context, name string) (unlock func(), err error) {
+	if unlock, err = o.servers.Lock(ctx, name); err != nil {
+		return nil, &schemas.Error{Code: schemas.CodeConflict, Text: name + " is being started or stopped by another bobbin", Hint: "try again in a moment", Err: err}
+	}
+	return unlock, nil
 }
 
 // forget drops what is known of a replica's way and health.

@@ -18,9 +18,7 @@ import (
 	"bobbin/schemas"
 )
 
-const (
-	maxArguments = 1 << 20 // bytes
-)
+const maxArguments = 1 << 20 // bytes
 
 // call is one tool call on its way. Each step either lets it go on or refuses it.
 type call struct {

@@ -161,9 +161,12 @@ type seat struct {
 	tries          int
 }
 
+// owners reports whether those who act as m use the owner's session.
+func (v *view) owners(m schemas.MemberID) bool { return m == v.entry.Owner || !ownSignIn(v.entry) }
+
 // need asks for what seat is about to be started.
 func (v *view) need(m schemas.MemberID) event {
-	if m == v.entry.Owner || !ownSignIn(v.entry) {
+	if v.owners(m) {
 		return needEvent{server: v.entry.Name}
 	}
 	return guestNeed{v.entry.Name, m}
@@ -171,7 +174,7 @@ func (v *view) need(m schemas.MemberID) event {
 
 // seat of those who act as m: the owner's session, or a member's own.
 func (v *view) seat(m schemas.MemberID) seat {
-	if m == v.entry.Owner || !ownSignIn(v.entry) {
+	if v.owners(m) {
 		return seat{inst: v.inst, starting: v.starting, state: v.status.State, why: v.status.Why}
 	}
 	g := v.guests[m]

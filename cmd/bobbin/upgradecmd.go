@@ -33,10 +33,10 @@ func (m *Main) mcpUpgrade() *cobra.Command {
 		if u.Note != "" {
 			m.warnf("%s", u.Note)
 		}
-		if u.New.ID == u.Old.ID && u.Note != "" {
+		switch {
+		case u.New.ID == u.Old.ID && u.Note != "":
 			return m.told(u, "%s keeps the version of %s that is here", u.Server, u.Image)
-		}
-		if u.New.ID == u.Old.ID {
+		case u.New.ID == u.Old.ID:
 			return m.told(u, "%s has the newest version of %s", u.Server, u.Image)
 		}
 		if !m.JSON {
