@@ -122,10 +122,10 @@ func (s *snapshot) meant(name string, those func(*view) bool) (found *view) {
 	return found
 }
 
-// noTool says why there is no such tool: the server's state, or the name.
+// noTool says why there is no such tool: the state of the server that has none now, or the name.
 func (s *snapshot) noTool(name string, m schemas.MemberID, now time.Time) error {
 	down := func(v *view) bool {
-		return !slices.Contains([]schemas.State{schemas.Ready, schemas.Idle, schemas.Held}, v.status.State)
+		return len(v.tools) == 0 && !slices.Contains([]schemas.State{schemas.Ready, schemas.Idle, schemas.Held}, v.status.State)
 	}
 	if v := s.meant(name, down); v != nil {
 		st := v.status
