@@ -400,6 +400,27 @@ func TestHostile_ProgressIsOnesOwn(t *testing.T) {
 	}
 }
 
+// TestProgress_AtOnce: what a server tells at the very beginning of a call reaches a client that can be asked, too. It is a matter of
+// a moment, therefore many at once.
+func TestProgress_AtOnce(t *testing.T) {
+	h := start(t, nil)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range 16 {
+		token := h.token(ann)
+		wg.Go(func() {
+			body := strings.Replace(since(1, "tools/call", `"name":"ext_s_echo"`, `{"elicitation":{}}`), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
+			for range 200 {
+				_, _, said := post(t, h.url+"/gateway/t1/mcp", token, body, "Mcp-Protocol-Version", modern, "Mcp-Method", "tools/call", "Mcp-Name", "ext_s_echo", "Accept", "application/json, text/event-stream")
+				if strings.Count(said, "notifications/progress") != 1 {
+					t.Errorf("%s", said)
+					return
+				}
+			}
+		})
+	}
+}
+
 // TestHostile_Results: what a server answers reaches the client as it was, whatever it holds.
 func TestHostile_Results(t *testing.T) {
 	h := start(t, nil)
