@@ -133,7 +133,7 @@ func TestAppend_EveryoneIsToldTheTruth(t *testing.T) {
 	wg.Wait()
 	t.Log(len(told), "recorded,", refused, "refused")
 	if len(told) == 0 || refused == 0 {
-		t.Skip("everything went one way")
+		t.Fatal("everything went one way")
 	}
 	data, err := os.ReadFile(logFile(root, "a"))
 	if err != nil {
@@ -367,7 +367,7 @@ func TestLease_OthersGetTheirTurn(t *testing.T) {
 	}
 	cancel()
 	writers.Wait()
-	if took > 2*time.Second { // starved, one of them waits 5 s
+	if took > 500*time.Millisecond { // starved, one of them waits 5 s
 		t.Error("while one wrote all the time, the other waited for its ten records", took)
 	}
 	stop()
