@@ -151,25 +151,24 @@ type parked struct {
 // round runs a request, or lets a parked one go on, until it is done or has questions.
 func (g *Gateway) round(ctx context.Context, x *exchange, note func([]byte)) (outcome, int) {
 	var j *job
-	var back *parked
 	if x.m.params.State == nil {
 		x.listen(note) // before it begins, since it may have something to tell at once
 		if j = g.startJob(x); j == nil {
 			return wrong(codeServer, "too many requests are under way; it did not run"), http.StatusTooManyRequests
 		}
 	} else {
-		if back = g.unpark(*x.m.params.State, x); back == nil {
+		p := g.unpark(*x.m.params.State, x)
+		if p == nil {
 			return wrong(codeParams, "requestState is not one that waits here; call again without it"), http.StatusBadRequest
 		}
-		j = back.job
+		j = p.job
 		j.x.listen(note)
-	}
-	defer j.x.listen(nil)
-	if back != nil {
-		if left := back.take(x.m.params.Responses); len(left) > 0 {
+		if left := p.take(x.m.params.Responses); len(left) > 0 {
+			j.x.listen(nil)
 			return g.park(j, left), http.StatusOK // some were left out: they are asked again
 		}
 	}
+	defer j.x.listen(nil)
 	for {
 		select {
 		case o := <-j.done:
