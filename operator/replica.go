@@ -67,7 +67,17 @@ func clashing(name, other string) string {
 // containers of one replica.
 func (o *Operator) containers(ctx context.Context, s Server) ([]container.Summary, error) {
 	all, err := o.found(ctx, labelServer+"="+s.Name)
-	return slices.DeleteFunc(all, func(c container.Summary) bool { return unitOf(c) != s.unit() }), err
+	return s.own(all), err
+}
+
+// own gives one replica's of a server's containers.
+func (s Server) own(all []container.Summary) (own []container.Summary) {
+	for _, c := range all {
+		if unitOf(c) == s.unit() {
+			own = append(own, c)
+		}
+	}
+	return own
 }
 
 // shed stops the replicas that a server has no more. Sessions that used one are given another when they join again.

@@ -158,9 +158,13 @@ func (o *Operator) status(ctx context.Context, s Server, f File) (Status, error)
 	if s.Type == Remote || s.Wrong != "" {
 		return st, nil
 	}
+	all, err := o.found(ctx, labelServer+"="+s.Name)
+	if err != nil {
+		return st, err
+	}
 	var list []Status
 	for _, r := range s.replicas() {
-		one, err := o.replica(ctx, r, f)
+		one, err := o.replica(ctx, r, f, r.own(all))
 		if err != nil {
 			return st, err
 		}
@@ -190,13 +194,9 @@ func together(list []Status) Status {
 	return st
 }
 
-// replica looks at one of a server's.
-func (o *Operator) replica(ctx context.Context, s Server, f File) (Status, error) {
+// replica looks at one of a server's, which has these containers.
+func (o *Operator) replica(ctx context.Context, s Server, f File, all []container.Summary) (Status, error) {
 	st := o.written(s, f)
-	all, err := o.containers(ctx, s)
-	if err != nil {
-		return st, err
-	}
 	m, known := o.recall(s.unit())
 	if len(all) == 0 {
 		switch {

@@ -45,7 +45,6 @@ func Look(ctx context.Context, opt DockerOptions) (s Survey, err error) {
 	s.Engine = d.engine.DaemonHost()
 	asking, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
-	s.Podman, _ = engine.Podman(asking, d.engine) // ask tells the error
 	if r, err := d.engine.Info(asking, client.InfoOptions{}); err == nil {
 		info := r.Info
 		s.Version, s.Root, s.Driver = info.ServerVersion, info.DockerRootDir, info.Driver
@@ -66,6 +65,7 @@ func Look(ctx context.Context, opt DockerOptions) (s Survey, err error) {
 		}
 	}
 	err = d.ask(ctx)
+	s.Podman = d.podman
 	_, e := engine.Program(opt.Binary, useProcess)
 	err = errors.Join(err, e)
 	if opt.CA != "" {
