@@ -429,3 +429,22 @@ func TestCall_RulesChangedWhileItWaited(t *testing.T) {
 		t.Errorf("%d calls reached the server", n)
 	}
 }
+
+func TestCall_NoSuchToolOfAServerThatStarts(t *testing.T) {
+	h := newHouse(t, map[string]script{"a": plainScript("echo")})
+	h.set(one, entry("s", "a"))
+	h.apply(one)
+	h.stop()
+	h.servers.scripts["a"] = script{Mute: true}
+	h.boot()
+	ctx, cancel := context.WithCancel(background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { _, _ = h.Call(ctx, by(one, "s.echo", "")) })
+	eventually(t, "starting", func() bool { return h.status(one, "s").State == schemas.Starting })
+	for _, name := range []string{"s.ecko", "ext_s_ecko"} { // its tools are known from the last time
+		_, err := h.call(by(one, name, ""))
+		wantCode(t, err, schemas.CodeNotFound, "no tool is called", "did you mean")
+	}
+}
